@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Generated kernels beside C that was written by hand for the same arithmetic (by_hand.c): the bits must be equal, so times can be compared.
+"""Generated kernels beside C that was written by hand for the same arithmetic (by_hand.c): the bits
+must be equal, so times can be compared.
 
-The C is compiled when the case runs.  Its side runs in a loop of C; gramme's is called from Python each time, and its calls count.
+The C is compiled when the case runs.  Its side runs in a loop of C; gramme's is called from Python
+each time, and its calls count.
 """
 
 import ctypes
@@ -28,7 +30,12 @@ def library():
     with tempfile.TemporaryDirectory() as folder:
         made = os.path.join(folder, "by_hand.so")
         try:
-            subprocess.run([*compiler.split(), *FLAGS.split(), "-o", made, source], check=True, capture_output=True, text=True)
+            subprocess.run(
+                [*compiler.split(), *FLAGS.split(), "-o", made, source],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
         except (OSError, subprocess.CalledProcessError) as why:
             raise NotRun(f"no C compiler: {why}") from None
         return ctypes.CDLL(made)
@@ -45,7 +52,10 @@ def by_hand(name):
             numbers = [inputs[0].shape[0], *(pointers + [None])[:2], out.data_ptr()]
         else:
             numbers = [*inputs[0].shape, pointers[0], out.data_ptr()]
-        types = [ctypes.c_long if isinstance(n, int) and n < 1 << 32 else ctypes.c_void_p for n in numbers]
+        types = [
+            ctypes.c_long if isinstance(n, int) and n < 1 << 32 else ctypes.c_void_p
+            for n in numbers
+        ]
         arguments = [t(n) for t, n in zip(types, numbers)]
 
         def many(times, kept=tensors):
@@ -63,7 +73,9 @@ def by_hand(name):
 def generated(f, backend):
     def make(inputs):
         tensors = [gramme.from_numpy(a.copy()) for a in inputs]
-        run = gramme.compile(own_code(f), backend=backend, options={"wait": True} if backend == "cc" else None)
+        run = gramme.compile(
+            own_code(f), backend=backend, options={"wait": True} if backend == "cc" else None
+        )
         for _ in range(3):
             run(*tensors)
         return lambda: run(*tensors), lambda r: flat(r, lambda t: t.numpy())
@@ -72,10 +84,18 @@ def generated(f, backend):
 
 
 FUNCTIONS = {
-    "x sigmoid(x) + 2 tanh(x)": ("swish_tanh", 1, lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x)),
+    "x sigmoid(x) + 2 tanh(x)": (
+        "swish_tanh",
+        1,
+        lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x),
+    ),
     "exp": ("exponentials", 1, lambda x: gramme.exp(x)),
     "relu(a b + a) b - a": ("cheap", 2, lambda a, b: gramme.relu(a * b + a) * b - a),
-    "ten cheap operations": ("ten", 1, lambda x: ((x * 2 + x).relu() - x) * (x.abs() + 0.5) * x - (x * x)),
+    "ten cheap operations": (
+        "ten",
+        1,
+        lambda x: ((x * 2 + x).relu() - x) * (x.abs() + 0.5) * x - (x * x),
+    ),
     "softmax": ("softmax", 1, lambda x: F.softmax(x, -1)),
     "layer norm": ("layer_norm", 1, lambda x: F.layer_norm(x, (x.shape[-1],))),
 }
@@ -84,7 +104,8 @@ ROWS = ((1024, 128), (1024, 1000), (1024, 1024), (32, 32_768))
 
 
 def vs_by_hand(rounds):
-    """Generated code beside C with AVX-512 written by hand for the same arithmetic, to the bit; in the cache and in memory."""
+    """Generated code beside C with AVX-512 written by hand for the same arithmetic, to the bit; in
+    the cache and in memory."""
     rows = []
     rng = np.random.default_rng(1)
     for label, (name, n_in, f) in FUNCTIONS.items():
@@ -96,19 +117,42 @@ def vs_by_hand(rounds):
                 sides = {"gramme": generated(f, backend), "C by hand": by_hand(name)}
                 if backend == "tcc":
                     sides["cc"] = generated(f, "cc")
-                rows += compete(Contest(f"{backend}: {label}, {size}", inputs, sides, [eager], tolerance=0), rounds)
+                rows += compete(
+                    Contest(f"{backend}: {label}, {size}", inputs, sides, [eager], tolerance=0),
+                    rounds,
+                )
     return rows
 
 
 def vs_triad(rounds):
-    """A chain that is all memory, a + 3 b of ten million numbers, beside the same in C by hand; and a copy of 40 MB beside memcpy."""
-    a, b = (np.random.default_rng(seed).standard_normal(10_000_000, dtype=np.float32) for seed in (1, 2))
+    """A chain that is all memory, a + 3 b of ten million numbers, beside the same in C by hand; and
+    a copy of 40 MB beside memcpy."""
+    a, b = (
+        np.random.default_rng(seed).standard_normal(10_000_000, dtype=np.float32) for seed in (1, 2)
+    )
     rows = []
     for backend in ("cc", "tcc"):
-        sides = {"gramme": generated(lambda a, b: a + 3 * b, backend), "C by hand": by_hand("triad")}
-        rows += compete(Contest(f"{backend}: a + 3 b, 10000000", [a, b], sides, [(a + 3 * b).astype(np.float64)], tolerance=0), rounds)
+        sides = {
+            "gramme": generated(lambda a, b: a + 3 * b, backend),
+            "C by hand": by_hand("triad"),
+        }
+        rows += compete(
+            Contest(
+                f"{backend}: a + 3 b, 10000000",
+                [a, b],
+                sides,
+                [(a + 3 * b).astype(np.float64)],
+                tolerance=0,
+            ),
+            rounds,
+        )
         sides = {"gramme": generated(lambda a: a * 1, backend), "C by hand": by_hand("copied")}
-        rows += compete(Contest(f"{backend}: a copy, 10000000", [a], sides, [a.astype(np.float64)], tolerance=0), rounds)
+        rows += compete(
+            Contest(
+                f"{backend}: a copy, 10000000", [a], sides, [a.astype(np.float64)], tolerance=0
+            ),
+            rounds,
+        )
     return rows
 
 

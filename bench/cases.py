@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cases of `gramme bench`.  A case is a function of the number of rounds that returns a list of rows (side, min_ns, median_ns)."""
+"""The cases of `gramme bench`.  A case is a function of the number of rounds that returns a list of
+rows (side, min_ns, median_ns)."""
 
 import collections
 import functools
@@ -31,13 +32,16 @@ def case(fn):
 
 
 def interleave(sides, rounds, number, clock=None):
-    """sides: {name: callable}.  Each round runs every side `number` times in a row; returns rows of ns per call, loop cost removed."""
+    """sides: {name: callable}.  Each round runs every side `number` times in a row; returns rows of
+    ns per call, loop cost removed."""
     clock = clock or CLOCK
     samples = {name: [] for name in sides}
     for fn in sides.values():
         for _ in range(max(3, number // 10)):
             fn()
-    empty = float("inf")  # the loop itself: the least of all rounds, so that noise in it never flatters a side
+    empty = float(
+        "inf"
+    )  # the loop itself: the least of all rounds, so that noise in it never flatters a side
     for _ in range(rounds):
         start = clock()
         for _ in range(number):
@@ -51,7 +55,9 @@ def interleave(sides, rounds, number, clock=None):
     rows = []
     for name, taken in samples.items():
         per_call = [max(t - empty, 0) / number for t in taken]
-        rows.append({"side": name, "min_ns": min(per_call), "median_ns": statistics.median(per_call)})
+        rows.append(
+            {"side": name, "min_ns": min(per_call), "median_ns": statistics.median(per_call)}
+        )
     return rows
 
 
@@ -70,7 +76,9 @@ def warm_call(rounds):
         return x
 
     x, y = gramme.randn(16), gramme.randn(16)
-    sides = {"plain eager": functools.partial(f, x, y)}  # a lambda would cost a fifth of what is measured
+    sides = {
+        "plain eager": functools.partial(f, x, y)
+    }  # a lambda would cost a fifth of what is measured
     for name in [*backends(), "auto"]:
         compiled = gramme.compile(f, backend=name)
         for _ in range(2):
@@ -86,7 +94,8 @@ def warm_call(rounds):
 
 @case
 def warm_call_add(rounds):
-    """x + 1 on 16 floats with 10 guards: through each back end, where x asks for no gradient, and where it does (forward alone, the history made)."""
+    """x + 1 on 16 floats with 10 guards: through each back end, where x asks for no gradient, and
+    where it does (forward alone, the history made)."""
     one, low = 1.0, 0.0
     flags = [i / 7 for i in range(5)]
 
@@ -104,7 +113,9 @@ def warm_call_add(rounds):
             for _ in range(3):
                 compiled(first, *rest)
             gramme.compiler.wait()
-            sides[f"{name}{kind} ({compiled.entries()[0]['n_guards']} guards)"] = functools.partial(compiled, first, *rest)
+            sides[f"{name}{kind} ({compiled.entries()[0]['n_guards']} guards)"] = functools.partial(
+                compiled, first, *rest
+            )
     rows = interleave(sides, rounds, 20000)
     for row in rows[1:]:
         row["limit_ns"] = 150 if "gradient" in row["side"] else 100
@@ -139,7 +150,8 @@ def chain(x, y):
 
 @case
 def fused(rounds):
-    """Chains and rows, in the cache and in memory: each back end, plain eager, and a copy of as many bytes as the function reads and writes."""
+    """Chains and rows, in the cache and in memory: each back end, plain eager, and a copy of as
+    many bytes as the function reads and writes."""
     rows = []
 
     def layer_norm(x):
@@ -147,8 +159,14 @@ def fused(rounds):
         return d * gramme.rsqrt((d * d).mean(-1, keepdim=True) + 1e-5)
 
     functions = {
-        "x sigmoid(x) + 2 tanh(x)": (lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x), ((10_000,), (100_000,), (10_000_000,))),
-        "10 cheap operations": (lambda x: ((x * 2 + x).relu() - x) * (x.abs() + 0.5) * x - (x * x), ((10_000,), (10_000_000,))),
+        "x sigmoid(x) + 2 tanh(x)": (
+            lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x),
+            ((10_000,), (100_000,), (10_000_000,)),
+        ),
+        "10 cheap operations": (
+            lambda x: ((x * 2 + x).relu() - x) * (x.abs() + 0.5) * x - (x * x),
+            ((10_000,), (10_000_000,)),
+        ),
         "softmax": (lambda x: gramme.softmax(x, -1), ((1024, 1024), (1024, 1000), (128, 32_768))),
         "layer norm": (layer_norm, ((1024, 1024), (1024, 1000))),
     }
@@ -162,7 +180,9 @@ def fused(rounds):
                 sides[name] = lambda compiled=compiled: compiled(x)
             number = max(1, min(500, 5_000_000 // x.numel()))
             for row in interleave(sides, rounds, number):
-                rows.append(dict(row, side=f"{label}, {' x '.join(map(str, shape))}: {row['side']}"))
+                rows.append(
+                    dict(row, side=f"{label}, {' x '.join(map(str, shape))}: {row['side']}")
+                )
     return rows
 
 
@@ -180,11 +200,16 @@ def cold_compile(rounds):
         for name in names:
             # A code object of its own each time: entries live on it.
             code = chain.__code__.replace(co_name=f"chain{i}")
-            compiled = gramme.compile(types.FunctionType(code, chain.__globals__, "chain"), backend=name)
+            compiled = gramme.compile(
+                types.FunctionType(code, chain.__globals__, "chain"), backend=name
+            )
             start = time.perf_counter_ns()
             compiled(x, y)
             samples[name].append(time.perf_counter_ns() - start)
-    rows = [{"side": name, "min_ns": min(s), "median_ns": statistics.median(s)} for name, s in samples.items()]
+    rows = [
+        {"side": name, "min_ns": min(s), "median_ns": statistics.median(s)}
+        for name, s in samples.items()
+    ]
     rows[0]["limit_ns"] = 3e6
     return rows
 
@@ -193,7 +218,13 @@ def fresh(f, i):
     """The same function with a code object of its own: entries live on it."""
     import types
 
-    return types.FunctionType(f.__code__.replace(co_name=f"{f.__name__}_{i}"), f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    return types.FunctionType(
+        f.__code__.replace(co_name=f"{f.__name__}_{i}"),
+        f.__globals__,
+        f.__name__,
+        f.__defaults__,
+        f.__closure__,
+    )
 
 
 def from_text(text, name="f"):
@@ -202,27 +233,46 @@ def from_text(text, name="f"):
     return space[name]
 
 
-STAGES = {"d": "decode", "r": "record", "s": "simplify", "f": "functionalize", "j": "join", "p": "partition", "l": "lower", "a": "assemble"}
+STAGES = {
+    "d": "decode",
+    "r": "record",
+    "s": "simplify",
+    "f": "functionalize",
+    "j": "join",
+    "p": "partition",
+    "l": "lower",
+    "a": "assemble",
+}
 
 
 @case
 def cold_stages(rounds):
-    """Each stage of compiling a function of 10 and one of 1,000 operations for eager, without and with gradients; the whole is the first row."""
+    """Each stage of compiling a function of 10 and one of 1,000 operations for eager, without and
+    with gradients; the whole is the first row."""
     rows = []
     for n in (10, 1000):
         for grad in (False, True):
             x, times = gramme.ones(8, requires_grad=grad), {}
-            f = from_text("def f(x):\n" + "".join(f"    x = x {'*+'[i % 2]} 1.5\n" for i in range(n)) + "    return x\n")
+            f = from_text(
+                "def f(x):\n"
+                + "".join(f"    x = x {'*+'[i % 2]} 1.5\n" for i in range(n))
+                + "    return x\n"
+            )
             for i in range(rounds):
                 compiled = gramme.compile(fresh(f, i), backend="eager")
                 start = time.perf_counter_ns()
                 compiled(x)
                 whole = time.perf_counter_ns() - start
                 stages = compiled.entries()[0]["stages"]
-                for name, ns in [("first call", whole)] + [(STAGES[letter], ms * 1e6) for letter, ms in stages.items()]:
+                for name, ns in [("first call", whole)] + [
+                    (STAGES[letter], ms * 1e6) for letter, ms in stages.items()
+                ]:
                     times.setdefault(name, []).append(ns)
             side = f"{n} ops{', with gradients' if grad else ''}: "
-            rows += [{"side": side + name, "min_ns": min(ns), "median_ns": statistics.median(ns)} for name, ns in times.items()]
+            rows += [
+                {"side": side + name, "min_ns": min(ns), "median_ns": statistics.median(ns)}
+                for name, ns in times.items()
+            ]
     return rows
 
 
@@ -328,9 +378,21 @@ class Attributes:
 
 @case
 def trace_rate(rounds):
-    """The record stage: ns for each bytecode that is traced, of programs of 35,000 to 150,000 bytecodes.  333 ns is 3 million a second."""
+    """The record stage: ns for each bytecode that is traced, of programs of 35,000 to 150,000
+    bytecodes.  333 ns is 3 million a second."""
     rows, x, o = [], gramme.ones(3), Attributes()
-    for f in (trace_numbers, trace_attributes, trace_calls, trace_lists, trace_dicts, trace_large_dict, trace_list_stores, trace_deques, trace_sets, trace_tensors):
+    for f in (
+        trace_numbers,
+        trace_attributes,
+        trace_calls,
+        trace_lists,
+        trace_dicts,
+        trace_large_dict,
+        trace_list_stores,
+        trace_deques,
+        trace_sets,
+        trace_tensors,
+    ):
         samples = []
         for i in range(min(rounds, 5)):
             o.a = 0
@@ -338,22 +400,33 @@ def trace_rate(rounds):
             compiled(x, o)
             entry = compiled.entries()[0]
             samples.append(entry["stages"]["r"] * 1e6 / entry["insns"])
-        rows.append({"side": f"{f.__name__} ({entry['insns']} bytecodes)", "min_ns": min(samples),
-                     "median_ns": statistics.median(samples), "limit_ns": 333})
+        rows.append(
+            {
+                "side": f"{f.__name__} ({entry['insns']} bytecodes)",
+                "min_ns": min(samples),
+                "median_ns": statistics.median(samples),
+                "limit_ns": 333,
+            }
+        )
     return rows
 
 
 def _growth(rounds, sizes, make, slack):
-    """ns of the first call of make(n) over n, for each n; the limit is `slack` times the first row."""
+    """ns of the first call of make(n) over n, for each n; the limit is `slack` times the first
+    row."""
     rows, x = [], gramme.ones(3)
     for n in sizes:
         samples = []
         for i in range(max(3, min(rounds, 20_000 // n))):
             compiled = gramme.compile(make(n), backend="eager")
-            start = time.thread_time_ns()  # of this thread: other programs on the machine do not count
+            start = (
+                time.thread_time_ns()
+            )  # of this thread: other programs on the machine do not count
             compiled(x)
             samples.append((time.thread_time_ns() - start) / n)
-        rows.append({"side": str(n), "min_ns": min(samples), "median_ns": statistics.median(samples)})
+        rows.append(
+            {"side": str(n), "min_ns": min(samples), "median_ns": statistics.median(samples)}
+        )
         rows[-1]["limit_ns"] = slack * rows[0]["min_ns"]
     return rows
 
@@ -368,20 +441,31 @@ def trace_length(rounds):
 @case
 def trace_breaks(rounds):
     """The first call of a loop with n graph breaks, for each break: the same for every n."""
-    text = "def f(x):\n    for _ in range({}):\n        x = x + 1\n        gramme._dynamo.graph_break()\n    return x\n"
-    return _growth(min(rounds, 3), (100, 200, 400, 800, 1600, 3200), lambda n: from_text(text.format(n)), 1.5)
+    text = (
+        "def f(x):\n    for _ in range({}):\n        x = x + 1\n        "
+        "gramme._dynamo.graph_break()\n    return x\n"
+    )
+    return _growth(
+        min(rounds, 3), (100, 200, 400, 800, 1600, 3200), lambda n: from_text(text.format(n)), 1.5
+    )
 
 
 @case
 def trace_breaks_straight(rounds):
     """The first call of straight code with n graph breaks, for each break: the same for every n."""
     body = "    x = x + 1\n    gramme._dynamo.graph_break()\n"
-    return _growth(min(rounds, 3), (25, 50, 100, 200, 400, 800, 1600), lambda n: from_text("def f(x):\n" + body * n + "    return x\n"), 1.5)
+    return _growth(
+        min(rounds, 3),
+        (25, 50, 100, 200, 400, 800, 1600),
+        lambda n: from_text("def f(x):\n" + body * n + "    return x\n"),
+        1.5,
+    )
 
 
 @case
 def break_depth(rounds):
-    """A function of 600 operations with one break in the middle, at inline depth 0, 1, 2, 3: the same at every depth."""
+    """A function of 600 operations with one break in the middle, at inline depth 0, 1, 2, 3: the
+    same at every depth."""
     rows, x = [], gramme.ones(3)
     half = "    x = x + 1\n" * 300
     for depth in range(4):
@@ -394,14 +478,21 @@ def break_depth(rounds):
             start = time.thread_time_ns()
             compiled(x)
             samples.append(time.thread_time_ns() - start)
-        rows.append({"side": f"depth {depth}", "min_ns": min(samples), "median_ns": statistics.median(samples)})
+        rows.append(
+            {
+                "side": f"depth {depth}",
+                "min_ns": min(samples),
+                "median_ns": statistics.median(samples),
+            }
+        )
         rows[-1]["limit_ns"] = 1.2 * rows[0]["min_ns"]
     return rows
 
 
 @case
 def import_only(rounds):
-    """A program that compiles nothing: calls, loops, attributes, containers, exceptions, in a process that has imported gramme and in one that has not."""
+    """A program that compiles nothing: calls, loops, attributes, containers, exceptions, in a
+    process that has imported gramme and in one that has not."""
     import os
     import subprocess
     import sys
@@ -431,23 +522,35 @@ print(best)
     samples = {"plain": [], "gramme": []}
     for _ in range(max(3, rounds // 2)):
         for side in samples:
-            done = subprocess.run([sys.executable, "-c", program, side], capture_output=True, text=True, check=True, env=dict(os.environ))
+            done = subprocess.run(
+                [sys.executable, "-c", program, side],
+                capture_output=True,
+                text=True,
+                check=True,
+                env=dict(os.environ),
+            )
             samples[side].append(int(done.stdout))
     names = {"plain": "without gramme", "gramme": "after import gramme"}
-    rows = [{"side": names[side], "min_ns": min(s), "median_ns": statistics.median(s)} for side, s in samples.items()]
+    rows = [
+        {"side": names[side], "min_ns": min(s), "median_ns": statistics.median(s)}
+        for side, s in samples.items()
+    ]
     rows[1]["limit_ns"] = 1.02 * rows[0]["min_ns"]
     return rows
 
 
 @case
 def mark(rounds):
-    """A checkpoint of the recorder's state and its rollback: of nothing, and of eight writes, with 10 and with 100,000 live variables."""
+    """A checkpoint of the recorder's state and its rollback: of nothing, and of eight writes, with
+    10 and with 100,000 live variables."""
     rows = []
     for writes in (0, 8):
         for live in (10, 1000, 100_000):
             samples = [gramme._core.measure_mark(live, 100_000, writes) for _ in range(rounds)]
             side = f"{writes or 'no'} writes, {live} live variables"
-            rows.append({"side": side, "min_ns": min(samples), "median_ns": statistics.median(samples)})
+            rows.append(
+                {"side": side, "min_ns": min(samples), "median_ns": statistics.median(samples)}
+            )
             if not writes:
                 rows[-1]["limit_ns"] = 20
     return rows
@@ -455,14 +558,25 @@ def mark(rounds):
 
 @case
 def plan_overhead(rounds):
-    """What the call plan of relu(x * y + z) on 16 floats adds to the back end's own call, without and with gradients."""
+    """What the call plan of relu(x * y + z) on 16 floats adds to the back end's own call, without
+    and with gradients."""
     rows = []
     for name in backends():
         for grad, limit in ((False, 300), (True, 800)):
             pairs = [gramme._core.measure_plan(name, grad, 5_000) for _ in range(rounds)]
             added = [plan - alone for plan, alone in pairs]
-            side = f"{name}, {'forward and backward' if grad else 'forward'} ({min(alone for _, alone in pairs):.0f} ns alone)"
-            rows.append({"side": side, "min_ns": min(added), "median_ns": statistics.median(added), "limit_ns": limit})
+            side = (
+                f"{name}, {'forward and backward' if grad else 'forward'} "
+                f"({min(alone for _, alone in pairs):.0f} ns alone)"
+            )
+            rows.append(
+                {
+                    "side": side,
+                    "min_ns": min(added),
+                    "median_ns": statistics.median(added),
+                    "limit_ns": limit,
+                }
+            )
     return rows
 
 
@@ -482,7 +596,8 @@ def loss_of(model, x, y):
 
 @case
 def digits_step(rounds):
-    """Forward, loss and backward of the digit classifier on a batch of 64, without the optimiser."""
+    """Forward, loss and backward of the digit classifier on a batch of 64, without the
+    optimiser."""
     gramme.manual_seed(1)
     model = Classifier()
     x, y = gramme.rand(64, 64), gramme.randint(0, 10, (64,))
@@ -551,29 +666,55 @@ class Tower(nn.Module):
 
 @case
 def guards_modules(rounds):
-    """One check of all guards of a model, without running it, for 10, 100 and 1,000 modules; then where a dict that has nothing to do
-    with it is written to before each check, as most programs do; per module in the last row."""
+    """One check of all guards of a model, without running it, for 10, 100 and 1,000 modules; then
+    where a dict that has nothing to do with it is written to before each check, as most programs
+    do; per module in the last row."""
     rows, changing, counts, x = [], [], [], gramme.randn(1, 2)
     for n in (10, 100, 1000):
         model = gramme.compile(Tower(n), backend="eager")
         with gramme.no_grad():
             model(x)
-            samples = [model._compiled_call.measure_guards(20000 // n, False, model, x)[0] for _ in range(rounds)]
-            walks = [model._compiled_call.measure_guards(20000 // n, True, model, x)[0] for _ in range(rounds)]
+            samples = [
+                model._compiled_call.measure_guards(20000 // n, False, model, x)[0]
+                for _ in range(rounds)
+            ]
+            walks = [
+                model._compiled_call.measure_guards(20000 // n, True, model, x)[0]
+                for _ in range(rounds)
+            ]
         counts.append(model._compiled_call.entries()[0]["n_guards"])
-        rows.append({"side": f"{n} modules ({counts[-1]} guards)", "min_ns": min(samples), "median_ns": statistics.median(samples)})
-        changing.append({"side": f"{n} modules, a dict changes", "min_ns": min(walks), "median_ns": statistics.median(walks)})
+        rows.append(
+            {
+                "side": f"{n} modules ({counts[-1]} guards)",
+                "min_ns": min(samples),
+                "median_ns": statistics.median(samples),
+            }
+        )
+        changing.append(
+            {
+                "side": f"{n} modules, a dict changes",
+                "min_ns": min(walks),
+                "median_ns": statistics.median(walks),
+            }
+        )
     rows += changing
     slope = [(changing[2][key] - changing[0][key]) / 990 for key in ("min_ns", "median_ns")]
     each = (counts[2] - counts[0]) / 990
-    rows.append({"side": f"each further module ({each:.0f} guards)", "min_ns": slope[0], "median_ns": slope[1], "limit_ns": 2 * each})
+    rows.append(
+        {
+            "side": f"each further module ({each:.0f} guards)",
+            "min_ns": slope[0],
+            "median_ns": slope[1],
+            "limit_ns": 2 * each,
+        }
+    )
     return rows
 
 
 @case
 def guards_values(rounds):
-    """One check of n guards on the items of a list, for each of them: in the caches; where a dict changed before; and after 64 MB were written, which
-    leaves nothing of them in the caches."""
+    """One check of n guards on the items of a list, for each of them: in the caches; where a dict
+    changed before; and after 64 MB were written, which leaves nothing of them in the caches."""
     rows, x, flush = [], gramme.randn(4), bytearray(64 << 20)
     for n in (10, 100, 1000, 10_000, 100_000):
         numbers = [float(i % 3) for i in range(n)]
@@ -595,7 +736,13 @@ def guards_values(rounds):
             flush[:] = bytes(len(flush))
             kinds["flushed"].append(compiled.measure_guards(1, False, x)[0] / count)
         for kind, taken in kinds.items():
-            rows.append({"side": f"{count} guards, {kind}: each", "min_ns": min(taken), "median_ns": statistics.median(taken)})
+            rows.append(
+                {
+                    "side": f"{count} guards, {kind}: each",
+                    "min_ns": min(taken),
+                    "median_ns": statistics.median(taken),
+                }
+            )
             if n >= 1000 and kind != "flushed":
                 rows[-1]["limit_ns"] = 1.5
     return rows
@@ -605,17 +752,29 @@ def in_new_processes(rounds, program, names, environment=None):
     """Runs the program, which prints a number of ns for each name, once in each round."""
     samples = {name: [] for name in names}
     for _ in range(rounds):
-        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment,
+        )
         for name, ns in zip(names, done.stdout.split()):
             samples[name].append(float(ns))
-    return [{"side": name, "min_ns": min(taken), "median_ns": statistics.median(taken)} for name, taken in samples.items()]
+    return [
+        {"side": name, "min_ns": min(taken), "median_ns": statistics.median(taken)}
+        for name, taken in samples.items()
+    ]
 
 
 @case
 def import_time(rounds):
     """`import gramme` in a new process: the time of the processor, compiled modules at hand."""
-    program = "import time; t = time.process_time_ns(); import gramme; print(time.process_time_ns() - t)"
-    with tempfile.TemporaryDirectory() as folder:  # an installation has compiled modules beside the sources, a build tree need not
+    program = (
+        "import time; t = time.process_time_ns(); import gramme; print(time.process_time_ns() - t)"
+    )
+    # an installation has compiled modules beside the sources, a build tree need not
+    with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         in_new_processes(1, program, ["import gramme"], environment)
@@ -626,7 +785,8 @@ def import_time(rounds):
 
 @case
 def never_compiles(rounds):
-    """A program of plain Python before and after `import gramme`, in one process that compiles nothing."""
+    """A program of plain Python before and after `import gramme`, in one process that compiles
+    nothing."""
     program = """if True:
         import time
         class Box:
@@ -655,10 +815,13 @@ def never_compiles(rounds):
 
 @case
 def two_threads(rounds):
-    """20,000 calls of functions on 16 floats, compiled and of plain Python, by one thread, and shared by two; the interpreter's lock is held throughout, and
+    """20,000 calls of functions on 16 floats, compiled and of plain Python, by one thread, and
+    shared by two; the interpreter's lock is held throughout, and
     handing it over costs plain Python as much: the limit."""
     x, y = gramme.randn(16), gramme.randn(16)
-    compiled = [gramme.compile(lambda x, y, k=k: gramme.relu(x * y) + k, backend="eager") for k in range(2)]
+    compiled = [
+        gramme.compile(lambda x, y, k=k: gramme.relu(x * y) + k, backend="eager") for k in range(2)
+    ]
     plain = [lambda x, y, k=k: [i for i in range(9)] for k in range(2)]
 
     def calls(fn, n):
@@ -676,14 +839,24 @@ def two_threads(rounds):
         for thread in threads:
             thread.join()
 
-    sides = {"plain Python, one thread": (alone, plain), "plain Python, two threads": (shared, plain), "compiled, one thread": (alone, compiled), "compiled, two threads": (shared, compiled)}
+    sides = {
+        "plain Python, one thread": (alone, plain),
+        "plain Python, two threads": (shared, plain),
+        "compiled, one thread": (alone, compiled),
+        "compiled, two threads": (shared, compiled),
+    }
     samples = {side: [] for side in sides}
     for _ in range(3 * rounds):
         for side, (run, fns) in sides.items():
-            start = time.process_time_ns()  # of all threads: other programs on the machine do not count
+            start = (
+                time.process_time_ns()
+            )  # of all threads: other programs on the machine do not count
             run(fns)
             samples[side].append(time.process_time_ns() - start)
-    rows = [{"side": side, "min_ns": min(s), "median_ns": statistics.median(s)} for side, s in samples.items()]
+    rows = [
+        {"side": side, "min_ns": min(s), "median_ns": statistics.median(s)}
+        for side, s in samples.items()
+    ]
     least = [row["min_ns"] for row in rows]
     rows[3]["limit_ns"] = 1.02 * least[2] * least[1] / least[0]
     return rows
@@ -691,8 +864,9 @@ def two_threads(rounds):
 
 @case
 def all_cores(rounds):
-    """What one thread and what all threads take, by the clock on the wall: products, a convolution's gradients, training steps.  Bits are the same; limit: one
-    thread's time through 1.8."""
+    """What one thread and what all threads take, by the clock on the wall: products, a
+    convolution's gradients, training steps.  Bits are the same; limit: one thread's time through
+    1.8."""
     before, most = gramme.get_num_threads(), len(os.sched_getaffinity(0))
     a, b, wide = gramme.randn(512, 256), gramme.randn(256, 768), gramme.randn(1024, 1024)
     heads, row, table = gramme.randn(32, 128, 64), gramme.randn(1, 1024), gramme.randn(1024, 4096)
@@ -725,7 +899,10 @@ def all_cores(rounds):
             gramme.set_num_threads(n)
             fn()
 
-        sides = {f"{name}: {n} thread{'s' * (n > 1)}": functools.partial(with_threads, n) for n in (1, most)}
+        sides = {
+            f"{name}: {n} thread{'s' * (n > 1)}": functools.partial(with_threads, n)
+            for n in (1, most)
+        }
         found = interleave(sides, 3 * rounds, 2, clock=time.perf_counter_ns)
         found[-1]["limit_ns"] = found[0]["min_ns"] / 1.8
         rows += found
@@ -734,7 +911,8 @@ def all_cores(rounds):
 
 
 class Block(nn.Module):
-    """A transformer's: attention and a perceptron, both on normalised inputs, both added to what came in."""
+    """A transformer's: attention and a perceptron, both on normalised inputs, both added to what
+    came in."""
 
     def __init__(self, width, heads):
         super().__init__()
@@ -750,44 +928,73 @@ class Block(nn.Module):
 
 @case
 def changing_sizes(rounds):
-    """A transformer block (width 64) whose batch and length change, no gradients: a call for sizes like the one before, and for others, beside a
-    function compiled for these sizes alone; then a check of its guards.  The first row says how many compilations 100 shapes took."""
+    """A transformer block (width 64) whose batch and length change, no gradients: a call for sizes
+    like the one before, and for others, beside a function compiled for these sizes alone; then a
+    check of its guards.  The first row says how many compilations 100 shapes took.
+    """
     from gramme._dynamo.utils import counters
 
     rows = []
     for name in (n for n in backends() if n != "eager"):
         model, options = Block(64, 4), {"wait": True} if name == "cc" else {}
-        for_all, for_one = (gramme.compile(lambda x: model(x), backend=name, options=options, dynamic=d) for d in (None, False))
+        for_all, for_one = (
+            gramme.compile(lambda x: model(x), backend=name, options=options, dynamic=d)
+            for d in (None, False)
+        )
         with gramme.no_grad():
             before = counters["backend"]["compiles"]
             for i in range(100):
                 for_all(gramme.randn(2 + i % 7, 5 + i * 11 % 53, 64))
             made = counters["backend"]["compiles"] - before
             x, y = gramme.randn(4, 32, 64), gramme.randn(5, 32, 64)
-            sides = {f"{name}, for one size": lambda: for_one(x), f"{name}, for all ({made} compilations)": lambda: for_all(x)}
+            sides = {
+                f"{name}, for one size": lambda: for_one(x),
+                f"{name}, for all ({made} compilations)": lambda: for_all(x),
+            }
             got = interleave(sides, rounds, 20)
             got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
-            rows += got + interleave({f"{name}, two sizes in turns, each": lambda: (for_all(x), for_all(y))}, rounds, 20)
+            rows += got + interleave(
+                {f"{name}, two sizes in turns, each": lambda: (for_all(x), for_all(y))}, rounds, 20
+            )
             rows[-1].update({key: rows[-1][key] / 2 for key in ("min_ns", "median_ns")})
             checks = [for_all.measure_guards(2000, False, x)[0] for _ in range(rounds)]
-            rows.append({"side": f"{name}, its guards", "min_ns": min(checks), "median_ns": statistics.median(checks), "limit_ns": 500})
+            rows.append(
+                {
+                    "side": f"{name}, its guards",
+                    "min_ns": min(checks),
+                    "median_ns": statistics.median(checks),
+                    "limit_ns": 500,
+                }
+            )
     return rows
 
 
 def _sized_functions():
     """name: (function, arguments for a size); the graphs of sized.c."""
     return {
-        "pointwise": (lambda x, y: (lambda a: (lambda b: gramme.maximum((b - x) * a, x))(a + y))(x * y), lambda n: (gramme.randn(n, 64), gramme.randn(n, 64))),
-        "softmax": (lambda x: (lambda e: e / e.sum(1, keepdim=True))(gramme.exp(x - x.amax(1, keepdim=True))), lambda n: (gramme.randn(64, n),)),
+        "pointwise": (
+            lambda x, y: (lambda a: (lambda b: gramme.maximum((b - x) * a, x))(a + y))(x * y),
+            lambda n: (gramme.randn(n, 64), gramme.randn(n, 64)),
+        ),
+        "softmax": (
+            lambda x: (lambda e: e / e.sum(1, keepdim=True))(
+                gramme.exp(x - x.amax(1, keepdim=True))
+            ),
+            lambda n: (gramme.randn(64, n),),
+        ),
         "rows": (lambda x: x.square().sum(1), lambda n: (gramme.randn(n, 96),)),
         "columns": (lambda x: x.sum(0), lambda n: (gramme.randn(n, 96),)),
-        "linear": (lambda x, w: (lambda t: t * t)(gramme.tanh(x @ w)), lambda n: (gramme.randn(n, 64), gramme.randn(64, 64))),
+        "linear": (
+            lambda x, w: (lambda t: t * t)(gramme.tanh(x @ w)),
+            lambda n: (gramme.randn(n, 64), gramme.randn(64, 64)),
+        ),
     }
 
 
 @case
 def sized_call(rounds):
-    """A whole warm call of what was compiled for all sizes, beside what was compiled for these numbers."""
+    """A whole warm call of what was compiled for all sizes, beside what was compiled for these
+    numbers."""
     rows = []
     for backend in ("tcc", "cc"):
         options = {"wait": True} if backend == "cc" else None
@@ -797,8 +1004,13 @@ def sized_call(rounds):
                 general(*arguments(n))
             for n in (7, 64, 1000):
                 args = arguments(n)
-                numbers = gramme.compile(fresh(f, n), backend=backend, options=options, dynamic=False)
-                sides = {"numbers": functools.partial(numbers, *args), "symbols": functools.partial(general, *args)}
+                numbers = gramme.compile(
+                    fresh(f, n), backend=backend, options=options, dynamic=False
+                )
+                sides = {
+                    "numbers": functools.partial(numbers, *args),
+                    "symbols": functools.partial(general, *args),
+                }
                 number = 1000 if n < 64 else 200 if n < 1000 else 10
                 got = interleave(sides, rounds, number)
                 got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
@@ -811,11 +1023,24 @@ def _sized_control():
     from gramme.higher_order import associative_scan, cond, scan
 
     return {
-        "cond": (lambda x: cond(x.sum() > 0, lambda: (x * 2).sin() + 1, lambda: x.tanh()), lambda n: (gramme.rand(n, 64),)),
-        "scan": (lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1], lambda n: (gramme.rand(n, 64),)),
-        "prefixes": (lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[1], lambda n: (gramme.rand(n, 64), gramme.rand(n, 64))),
+        "cond": (
+            lambda x: cond(x.sum() > 0, lambda: (x * 2).sin() + 1, lambda: x.tanh()),
+            lambda n: (gramme.rand(n, 64),),
+        ),
+        "scan": (
+            lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1],
+            lambda n: (gramme.rand(n, 64),),
+        ),
+        "prefixes": (
+            lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[
+                1
+            ],
+            lambda n: (gramme.rand(n, 64), gramme.rand(n, 64)),
+        ),
         "prefixes and gradients": (
-            lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[1].sum(),
+            lambda a, x: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, x))[
+                1
+            ].sum(),
             lambda n: (gramme.rand(n, 64).requires_grad_(), gramme.rand(n, 64).requires_grad_()),
         ),
     }
@@ -831,7 +1056,8 @@ def call_or_step(f, args):
 
 @case
 def sized_control(rounds):
-    """Control flow compiled for all sizes: a warm call beside what was compiled for these numbers, and the first call for a size that is new."""
+    """Control flow compiled for all sizes: a warm call beside what was compiled for these numbers,
+    and the first call for a size that is new."""
     rows = []
     for backend in ("tcc", "cc"):
         options = {"wait": True} if backend == "cc" else None
@@ -841,8 +1067,13 @@ def sized_control(rounds):
                 call_or_step(general, arguments(n))
             for n in (7, 64, 1000):
                 args = arguments(n)
-                numbers = gramme.compile(fresh(f, n), backend=backend, options=options, dynamic=False)
-                sides = {side: functools.partial(call_or_step, g, args) for side, g in (("numbers", numbers), ("symbols", general))}
+                numbers = gramme.compile(
+                    fresh(f, n), backend=backend, options=options, dynamic=False
+                )
+                sides = {
+                    side: functools.partial(call_or_step, g, args)
+                    for side, g in (("numbers", numbers), ("symbols", general))
+                }
                 got = interleave(sides, rounds, 50 if n < 1000 else 5)
                 got[1]["limit_ns"] = 1.1 * got[0]["min_ns"]
                 rows += [{**row, "side": f"{backend} {name} n={n}, {row['side']}"} for row in got]
@@ -852,7 +1083,13 @@ def sized_control(rounds):
                 start = time.perf_counter_ns()
                 call_or_step(general, args)
                 news.append(time.perf_counter_ns() - start)
-            rows.append({"side": f"{backend} {name}, the first call for a size", "min_ns": min(news), "median_ns": statistics.median(news)})
+            rows.append(
+                {
+                    "side": f"{backend} {name}, the first call for a size",
+                    "min_ns": min(news),
+                    "median_ns": statistics.median(news),
+                }
+            )
     return rows
 
 
@@ -862,7 +1099,8 @@ def square_loss(model, x):
 
 @case
 def block_memory(rounds):
-    """A training step of a transformer block (batch 8, length 128, width 256): time, and peak bytes in all."""
+    """A training step of a transformer block (batch 8, length 128, width 256): time, and peak bytes
+    in all."""
     gramme.manual_seed(1)
     model = Block(256, 4)
     x = gramme.randn(8, 128, 256, requires_grad=True)
@@ -887,28 +1125,44 @@ def block_memory(rounds):
     for name in backends():
         forms[name] = gramme.compile(square_loss, backend=name)
         for option, value in (("partition", "min-cut"), ("memory-budget", 0.9)):
-            forms[f"{name}, {option}={value}"] = gramme.compile(square_loss, backend=name, options={option: value})
+            forms[f"{name}, {option}={value}"] = gramme.compile(
+                square_loss, backend=name, options={option: value}
+            )
     peaks = {name: peak(fn) for name, fn in forms.items()}
     rows = interleave({name: lambda fn=fn: step(fn) for name, fn in forms.items()}, rounds, 2)
     for row in rows:
         row["peak_bytes"] = peaks[row["side"]]
-        row["side"] += f" ({row['peak_bytes'] / 1e6:.1f} MB, x{row['peak_bytes'] / peaks['plain eager']:.2f})"
+        row[
+            "side"
+        ] += f" ({row['peak_bytes'] / 1e6:.1f} MB, x{row['peak_bytes'] / peaks['plain eager']:.2f})"
         row["limit_ns"] = 1.05 * rows[0]["min_ns"]
     return rows
 
 
 @case
 def block_products(rounds):
-    """A training step of the medium transformer block of vs_block, and its matrix products alone: what no back end can go below that uses this BLAS."""
+    """A training step of the medium transformer block of vs_block, and its matrix products alone:
+    what no back end can go below that uses this BLAS."""
     batch, length, width, heads = 8, 128, 256, 4
-    rows, linear = batch * length, ((width, 3 * width), (width, width), (width, 4 * width), (4 * width, width))
+    rows, linear = batch * length, (
+        (width, 3 * width),
+        (width, width),
+        (width, 4 * width),
+        (4 * width, width),
+    )
     weights = [(gramme.randn(*shape) / shape[0] ** 0.5).requires_grad_() for shape in linear]
     x = gramme.randn(batch, length, width)
 
     def loss(x, qkv, out, up, down):
         h = F.layer_norm(x, (width,)) @ qkv
-        q, k, v = (p.reshape(batch, length, heads, width // heads).transpose(1, 2) for p in h.chunk(3, -1))
-        a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+        q, k, v = (
+            p.reshape(batch, length, heads, width // heads).transpose(1, 2) for p in h.chunk(3, -1)
+        )
+        a = (
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            .transpose(1, 2)
+            .reshape(batch, length, width)
+        )
         x = x + a @ out
         return ((x + F.gelu(F.layer_norm(x, (width,)) @ up) @ down) ** 2).mean()
 
@@ -917,8 +1171,12 @@ def block_products(rounds):
             w.grad = None
         fn(x, *weights).backward()
 
-    operands = [(gramme.randn(rows, a), gramme.randn(a, b), gramme.randn(rows, b)) for a, b in linear]
-    q, p = gramme.randn(batch * heads, length, width // heads), gramme.randn(batch * heads, length, length)
+    operands = [
+        (gramme.randn(rows, a), gramme.randn(a, b), gramme.randn(rows, b)) for a, b in linear
+    ]
+    q, p = gramme.randn(batch * heads, length, width // heads), gramme.randn(
+        batch * heads, length, length
+    )
 
     def products():
         with gramme.no_grad():
@@ -933,11 +1191,20 @@ def block_products(rounds):
     for _ in range(3):
         step(compiled)
     gramme.compiler.wait()
-    return interleave({"plain eager": lambda: step(loss), "compiled": lambda: step(compiled), "its matrix products": products}, rounds, 2)
+    return interleave(
+        {
+            "plain eager": lambda: step(loss),
+            "compiled": lambda: step(compiled),
+            "its matrix products": products,
+        },
+        rounds,
+        2,
+    )
 
 
 def backward_only(rounds, loss, parameters, number):
-    """The backward of a plain forward, by the engine and under compiled autograd: found again, and compiled each time."""
+    """The backward of a plain forward, by the engine and under compiled autograd: found again, and
+    compiled each time."""
     from gramme._dynamo import compiled_autograd
 
     def backward():
@@ -953,8 +1220,14 @@ def backward_only(rounds, loss, parameters, number):
         gramme.compiler.reset()
         warm(name)
 
-    rows = interleave({"plain eager": backward} | {name: lambda name=name: warm(name) for name in backends()}, rounds, number)
-    return rows + interleave({f"{name}, cold": lambda name=name: cold(name) for name in backends()}, rounds, 2)
+    rows = interleave(
+        {"plain eager": backward} | {name: lambda name=name: warm(name) for name in backends()},
+        rounds,
+        number,
+    )
+    return rows + interleave(
+        {f"{name}, cold": lambda name=name: cold(name) for name in backends()}, rounds, 2
+    )
 
 
 @case
@@ -971,4 +1244,6 @@ def compiled_autograd_block(rounds):
     """Backward alone, of a transformer block (batch 2, length 32, width 64)."""
     gramme.manual_seed(1)
     model = Block(64, 4)
-    return backward_only(rounds, square_loss(model, gramme.randn(2, 32, 64)), list(model.parameters()), 20)
+    return backward_only(
+        rounds, square_loss(model, gramme.randn(2, 32, 64)), list(model.parameters()), 20
+    )

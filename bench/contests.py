@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contests of `gramme bench`: named functions of the number of rounds that return rows (versus.py).
+"""The contests of `gramme bench`: named functions of the number of rounds that return rows
+(versus.py).
 
-A function of (T, F, ...) is written once, for gramme and torch: the names are the same.  Inputs are random in a stated range, the same for all
-sides.  One thread, unless --threads says otherwise.
+A function of (T, F, ...) is written once, for gramme and torch: the names are the same.  Inputs are
+random in a stated range, the same for all sides.  One thread, unless --threads says otherwise.
 """
 
 import os
@@ -14,7 +15,19 @@ import numpy as np
 import by_hand
 import gramme
 import models
-from versus import Contest, NotRun, compete, double, library, own_code, rows_of, torch_sides, with_gramme, with_jax, with_numpy
+from versus import (
+    Contest,
+    NotRun,
+    compete,
+    double,
+    library,
+    own_code,
+    rows_of,
+    torch_sides,
+    with_gramme,
+    with_jax,
+    with_numpy,
+)
 
 CONTESTS = {**by_hand.CONTESTS, "vs_models": models.vs_models}
 
@@ -35,7 +48,12 @@ def normal(*shape, seed=1):
 def vs_call(rounds):
     """A warm call that adds one to 16 numbers: what a call costs beside the work."""
     add_one = lambda T, F, x: x + 1.0
-    sides = {"gramme": with_gramme(add_one), "numpy": with_numpy(lambda x: x + np.float32(1)), **torch_sides(add_one), "jax": with_jax(lambda jax, jnp, x: x + 1.0)}
+    sides = {
+        "gramme": with_gramme(add_one),
+        "numpy": with_numpy(lambda x: x + np.float32(1)),
+        **torch_sides(add_one),
+        "jax": with_jax(lambda jax, jnp, x: x + 1.0),
+    }
     x = normal(16)
     return compete(Contest("add one, 16 numbers", [x], sides, [x.astype(np.float64) + 1]), rounds)
 
@@ -73,8 +91,9 @@ print(time.perf_counter() - start)
 
 @contest
 def vs_cold(rounds):
-    """The first call of a function of six operations on 1,000 numbers, each time in a new process with its caches off; the library has compiled
-    something before, except torch.compile, whose start is part of what is waited for."""
+    """The first call of a function of six operations on 1,000 numbers, each time in a new process
+    with its caches off; the library has compiled something before, except torch.compile, whose
+    start is part of what is waited for."""
     taken, refused = {}, {}
     environment = {**os.environ, "GRAMME_CACHE": "0", "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1"}
     for peer in ("gramme", "jax", "torch.compile"):
@@ -84,7 +103,9 @@ def vs_cold(rounds):
             refused[peer] = str(why)
             continue
         for _ in range(max(2, rounds // 3) if peer != "torch.compile" else 2):
-            done = subprocess.run([sys.executable, "-c", COLD, peer], capture_output=True, text=True, env=environment)
+            done = subprocess.run(
+                [sys.executable, "-c", COLD, peer], capture_output=True, text=True, env=environment
+            )
             if done.returncode:
                 refused[peer] = (done.stderr.strip().splitlines() or ["it failed"])[-1][:200]
                 break
@@ -114,7 +135,8 @@ print(taken, T.compiler.cache_counts()["hits"])
 
 @contest
 def vs_warm_start(rounds):
-    """The same function in a process that finds its code on disk, against one that compiles it at once with tcc, and with cc."""
+    """The same function in a process that finds its code on disk, against one that compiles it at
+    once with tcc, and with cc."""
     import tempfile
 
     taken = {}
@@ -126,7 +148,13 @@ def vs_warm_start(rounds):
         }
         for i in range(max(4, rounds // 2)):
             for name, extra in kinds.items():
-                done = subprocess.run([sys.executable, "-c", WARM_START], capture_output=True, text=True, check=True, env={**os.environ, **extra})
+                done = subprocess.run(
+                    [sys.executable, "-c", WARM_START],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env={**os.environ, **extra},
+                )
                 seconds, hits = done.stdout.split()
                 if name != "gramme" or i > 0:  # the first one fills the cache
                     assert name != "gramme" or int(hits) >= 1, "the code was not found on disk"
@@ -136,7 +164,8 @@ def vs_warm_start(rounds):
 
 @contest
 def vs_guards(rounds):
-    """A warm call of a function that reads n attributes of an object; beside torch.compile up to 100 (more take it minutes to compile)."""
+    """A warm call of a function that reads n attributes of an object; beside torch.compile up to
+    100 (more take it minutes to compile)."""
 
     class Box:
         pass
@@ -146,15 +175,32 @@ def vs_guards(rounds):
         box = Box()
         for i in range(n):
             setattr(box, f"a{i}", float(i % 3))
-        text = "def f(T, F, x):\n    s = 0.0\n" + "".join(f"    s = s + box.a{i}\n" for i in range(n)) + "    return x + s\n"
+        text = (
+            "def f(T, F, x):\n    s = 0.0\n"
+            + "".join(f"    s = s + box.a{i}\n" for i in range(n))
+            + "    return x + s\n"
+        )
         space = {"box": box}
         exec(compile(text, "<guards>", "exec"), space)
         sides = {"gramme": with_gramme(space["f"])}
-        sides |= {name: make for name, make in torch_sides(space["f"]).items() if n <= 100 or name == "torch"}
+        sides |= {
+            name: make
+            for name, make in torch_sides(space["f"]).items()
+            if n <= 100 or name == "torch"
+        }
         missing = {} if n <= 100 else {"torch.compile": "it takes minutes to compile"}
         x = normal(16)
         total = sum(float(i % 3) for i in range(n))
-        rows += compete(Contest(f"{n} attributes guarded", [x], sides, [x.astype(np.float64) + total], missing=missing), rounds)
+        rows += compete(
+            Contest(
+                f"{n} attributes guarded",
+                [x],
+                sides,
+                [x.astype(np.float64) + total],
+                missing=missing,
+            ),
+            rounds,
+        )
     return rows
 
 
@@ -171,7 +217,9 @@ def vs_pointwise(rounds):
         numexpr = library("numexpr")
         numexpr.set_num_threads(int(os.environ.get("NUMEXPR_NUM_THREADS", "1")))
         (x,) = inputs
-        return (lambda: numexpr.evaluate("x / (1 + exp(-x)) + 2 * tanh(x)", {"x": x})), lambda r: [r]
+        return (lambda: numexpr.evaluate("x / (1 + exp(-x)) + 2 * tanh(x)", {"x": x})), lambda r: [
+            r
+        ]
 
     def with_numba(inputs):
         numba = library("numba")
@@ -186,9 +234,18 @@ def vs_pointwise(rounds):
     rows = []
     for n in (1_000, 10_000, 100_000, 1_000_000, 10_000_000):
         x = normal(n)
-        sides = {"gramme": with_gramme(f), "numpy": with_numpy(in_numpy), "numexpr": with_numexpr, "numba": with_numba, **torch_sides(f),
-                 "jax": with_jax(lambda jax, jnp, x: x * jax.nn.sigmoid(x) + 2 * jnp.tanh(x))}
-        rows += compete(Contest(f"x sigmoid(x) + 2 tanh(x), {n}", [x], sides, [in_numpy(x.astype(np.float64))]), rounds)
+        sides = {
+            "gramme": with_gramme(f),
+            "numpy": with_numpy(in_numpy),
+            "numexpr": with_numexpr,
+            "numba": with_numba,
+            **torch_sides(f),
+            "jax": with_jax(lambda jax, jnp, x: x * jax.nn.sigmoid(x) + 2 * jnp.tanh(x)),
+        }
+        rows += compete(
+            Contest(f"x sigmoid(x) + 2 tanh(x), {n}", [x], sides, [in_numpy(x.astype(np.float64))]),
+            rounds,
+        )
     return rows
 
 
@@ -211,39 +268,81 @@ def vs_chains(rounds):
     }
     rows, x = [], normal(100_000)
     for name, f in chains.items():
-        rows += compete(Contest(name, [x], {"gramme": with_gramme(f), **torch_sides(f)}, double(f, [x]), tolerance=256), rounds)
+        rows += compete(
+            Contest(
+                name,
+                [x],
+                {"gramme": with_gramme(f), **torch_sides(f)},
+                double(f, [x]),
+                tolerance=256,
+            ),
+            rounds,
+        )
     return rows
 
 
 @contest
 def vs_rows(rounds):
-    """Softmax, layer norm and cross entropy of 1,024 rows, at even and odd widths; and what a copy of the same bytes takes."""
+    """Softmax, layer norm and cross entropy of 1,024 rows, at even and odd widths; and what a copy
+    of the same bytes takes."""
     functions = {
         "softmax": (lambda T, F, x: F.softmax(x, -1), lambda jax, jnp, x: jax.nn.softmax(x, -1)),
         "layer norm": (
             lambda T, F, x: F.layer_norm(x, (x.shape[-1],)),
-            lambda jax, jnp, x: (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5),
+            lambda jax, jnp, x: (x - x.mean(-1, keepdims=True))
+            * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5),
         ),
         "cross entropy": (
             lambda T, F, x, y: F.cross_entropy(x, y),
-            lambda jax, jnp, x, y: -jnp.take_along_axis(jax.nn.log_softmax(x, -1), y[:, None], 1).mean(),
+            lambda jax, jnp, x, y: -jnp.take_along_axis(
+                jax.nn.log_softmax(x, -1), y[:, None], 1
+            ).mean(),
         ),
     }
     rows = []
     for name, (f, in_jax) in functions.items():
         for width in (128, 1000, 1024, 1023, 32_768):
             x = normal(1024 if width < 30_000 else 32, width)
-            inputs = [x] + ([np.arange(len(x), dtype=np.int64) % width] if name == "cross entropy" else [])
-            sides = {"gramme": with_gramme(f), "numpy": with_numpy(lambda x, *rest: x.copy()), **torch_sides(f), "jax": with_jax(in_jax)}
+            inputs = [x] + (
+                [np.arange(len(x), dtype=np.int64) % width] if name == "cross entropy" else []
+            )
+            sides = {
+                "gramme": with_gramme(f),
+                "numpy": with_numpy(lambda x, *rest: x.copy()),
+                **torch_sides(f),
+                "jax": with_jax(in_jax),
+            }
             copy = sides.pop("numpy")
-            got = compete(Contest(f"{name}, {len(x)} x {width}", inputs, sides, double(f, inputs), tolerance=256), rounds)
+            got = compete(
+                Contest(
+                    f"{name}, {len(x)} x {width}", inputs, sides, double(f, inputs), tolerance=256
+                ),
+                rounds,
+            )
             rows += got
             if name != "cross entropy":
-                rows += compete(Contest(f"{name}, {len(x)} x {width}", inputs, {"gramme": timed_only(with_gramme(f)), "a copy": copy}, [x.astype(np.float64)]), rounds)
+                rows += compete(
+                    Contest(
+                        f"{name}, {len(x)} x {width}",
+                        inputs,
+                        {"gramme": timed_only(with_gramme(f)), "a copy": copy},
+                        [x.astype(np.float64)],
+                    ),
+                    rounds,
+                )
                 continue
             loss = lambda T, F, y, x: F.cross_entropy(x, y)
             step = {"gramme": with_gramme(loss, grads=True), **torch_sides(loss, grads=True)}
-            rows += compete(Contest(f"{name}, {len(x)} x {width}: training step", inputs[::-1], step, double(loss, inputs[::-1], grads=True), tolerance=256), rounds)
+            rows += compete(
+                Contest(
+                    f"{name}, {len(x)} x {width}: training step",
+                    inputs[::-1],
+                    step,
+                    double(loss, inputs[::-1], grads=True),
+                    tolerance=256,
+                ),
+                rounds,
+            )
     return rows
 
 
@@ -262,7 +361,14 @@ def with_blas(inputs):
     import ctypes
 
     with open("/proc/self/maps", encoding="utf-8") as maps:
-        found = {line.split(None, 5)[-1].strip() for line in maps if "blas" in line and "numpy" not in line and "scipy" not in line and "torch" not in line}
+        found = {
+            line.split(None, 5)[-1].strip()
+            for line in maps
+            if "blas" in line
+            and "numpy" not in line
+            and "scipy" not in line
+            and "torch" not in line
+        }
     if not found:
         raise NotRun("no BLAS that could be called")
     sgemm = ctypes.CDLL(sorted(found)[0]).cblas_sgemm
@@ -271,7 +377,9 @@ def with_blas(inputs):
     pointers = [ctypes.c_void_p(t.data_ptr()) for t in (x, w, out)]
 
     def call(keep=(x, w)):
-        sgemm(101, 111, 111, n, n, n, one(1), pointers[0], n, pointers[1], n, one(0), pointers[2], n)
+        sgemm(
+            101, 111, 111, n, n, n, one(1), pointers[0], n, pointers[1], n, one(0), pointers[2], n
+        )
         return out
 
     return call, lambda r: [r.numpy()]
@@ -287,11 +395,22 @@ def vs_matmul(rounds):
     sides = {"gramme": with_gramme(f), **torch_sides(f), "jax": with_jax(in_jax)}
     rows += compete(Contest("gelu (x w + b), 1024", inputs, sides, double(f, inputs)), rounds)
     alone = lambda T, F, x, w, b: x @ w
-    sides = {"gramme": with_gramme(alone), "BLAS": with_blas, "numpy": with_numpy(lambda x, w, b: x @ w), **torch_sides(alone), "jax": with_jax(lambda jax, jnp, x, w, b: x @ w)}
+    sides = {
+        "gramme": with_gramme(alone),
+        "BLAS": with_blas,
+        "numpy": with_numpy(lambda x, w, b: x @ w),
+        **torch_sides(alone),
+        "jax": with_jax(lambda jax, jnp, x, w, b: x @ w),
+    }
     rows += compete(Contest("x w, 1024", inputs, sides, double(alone, inputs)), rounds)
-    half = {"gramme": with_gramme(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float()), **torch_sides(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float())}
+    half = {
+        "gramme": with_gramme(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float()),
+        **torch_sides(lambda T, F, x, w: (x.bfloat16() @ w.bfloat16()).float()),
+    }
     exact = [inputs[0].astype(np.float64) @ inputs[1].astype(np.float64)]
-    return rows + compete(Contest("x w of bfloat16, 1024", inputs[:2], half, exact, tolerance=2**16), rounds)
+    return rows + compete(
+        Contest("x w of bfloat16, 1024", inputs[:2], half, exact, tolerance=2**16), rounds
+    )
 
 
 # -- Models: forward, and a training step
@@ -302,15 +421,29 @@ def both_ways(name, f, loss, inputs, rounds, in_jax=None):
     sides = {"gramme": with_gramme(f), **torch_sides(f)}
     if in_jax:
         sides["jax"] = with_jax(in_jax)
-    rows = compete(Contest(f"{name}: forward", inputs, sides, double(f, inputs), tolerance=1024), rounds)
+    rows = compete(
+        Contest(f"{name}: forward", inputs, sides, double(f, inputs), tolerance=1024), rounds
+    )
     sides = {"gramme": with_gramme(loss, grads=True), **torch_sides(loss, grads=True)}
     if in_jax:
+
         def step(jax, jnp, x, *weights):
-            value, grads = jax.value_and_grad(lambda *w: (in_jax(jax, jnp, x, *w) ** 2).mean(), argnums=tuple(range(len(weights))))(*weights)
+            value, grads = jax.value_and_grad(
+                lambda *w: (in_jax(jax, jnp, x, *w) ** 2).mean(), argnums=tuple(range(len(weights)))
+            )(*weights)
             return (value, *grads)
 
         sides["jax"] = with_jax(step)
-    return rows + compete(Contest(f"{name}: training step", inputs, sides, double(loss, inputs, grads=True), tolerance=4096), rounds)
+    return rows + compete(
+        Contest(
+            f"{name}: training step",
+            inputs,
+            sides,
+            double(loss, inputs, grads=True),
+            tolerance=4096,
+        ),
+        rounds,
+    )
 
 
 def scaled(*shape, seed):
@@ -324,7 +457,14 @@ def vs_mlp(rounds):
     loss = lambda T, F, *args: (f(T, F, *args) ** 2).mean()
     inputs = [normal(64, 256)] + [scaled(256, 256, seed=s) for s in (2, 3, 4)]
     gelu = lambda jax, x: jax.nn.gelu(x, approximate=False)
-    return both_ways("MLP 3 x 256, batch 64", f, loss, inputs, rounds, lambda jax, jnp, x, a, b, c: gelu(jax, gelu(jax, x @ a) @ b) @ c)
+    return both_ways(
+        "MLP 3 x 256, batch 64",
+        f,
+        loss,
+        inputs,
+        rounds,
+        lambda jax, jnp, x, a, b, c: gelu(jax, gelu(jax, x @ a) @ b) @ c,
+    )
 
 
 @contest
@@ -340,48 +480,94 @@ def vs_lstm(rounds):
             h = T.sigmoid(o) * T.tanh(c)
         return h
 
-    inputs = [normal(16, 16, 128), scaled(128, 512, seed=2), scaled(128, 512, seed=3), normal(512, seed=4)]
-    return both_ways("LSTM 128, 16 steps, batch 16", f, lambda T, F, *args: (f(T, F, *args) ** 2).mean(), inputs, rounds)
+    inputs = [
+        normal(16, 16, 128),
+        scaled(128, 512, seed=2),
+        scaled(128, 512, seed=3),
+        normal(512, seed=4),
+    ]
+    return both_ways(
+        "LSTM 128, 16 steps, batch 16",
+        f,
+        lambda T, F, *args: (f(T, F, *args) ** 2).mean(),
+        inputs,
+        rounds,
+    )
 
 
 def block(T, F, x, qkv, out, up, down, heads):
     batch, length, width = x.shape
     h = F.layer_norm(x, (width,)) @ qkv
-    q, k, v = (p.reshape(batch, length, heads, width // heads).transpose(1, 2) for p in h.chunk(3, -1))
-    a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+    q, k, v = (
+        p.reshape(batch, length, heads, width // heads).transpose(1, 2) for p in h.chunk(3, -1)
+    )
+    a = (
+        F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        .transpose(1, 2)
+        .reshape(batch, length, width)
+    )
     x = x + a @ out
     return x + F.gelu(F.layer_norm(x, (width,)) @ up) @ down
 
 
 @contest
 def vs_block(rounds):
-    """A transformer block: tiny (batch 1, length 16, width 64), medium (8, 128, 256), large (4, 256, 512)."""
+    """A transformer block: tiny (batch 1, length 16, width 64), medium (8, 128, 256), large (4,
+    256, 512)."""
     rows = []
-    for size, (batch, length, width) in {"tiny": (1, 16, 64), "medium": (8, 128, 256), "large": (4, 256, 512)}.items():
+    for size, (batch, length, width) in {
+        "tiny": (1, 16, 64),
+        "medium": (8, 128, 256),
+        "large": (4, 256, 512),
+    }.items():
         f = lambda T, F, *args, heads=4: block(T, F, *args, heads)
         loss = lambda T, F, *args: (f(T, F, *args) ** 2).mean()
-        inputs = [normal(batch, length, width), scaled(width, 3 * width, seed=2), scaled(width, width, seed=3), scaled(width, 4 * width, seed=4),
-                  scaled(4 * width, width, seed=5)]
-        rows += both_ways(f"transformer block, {size}", f, loss, inputs, max(3, rounds // (3 if size == "large" else 1)))
+        inputs = [
+            normal(batch, length, width),
+            scaled(width, 3 * width, seed=2),
+            scaled(width, width, seed=3),
+            scaled(width, 4 * width, seed=4),
+            scaled(4 * width, width, seed=5),
+        ]
+        rows += both_ways(
+            f"transformer block, {size}",
+            f,
+            loss,
+            inputs,
+            max(3, rounds // (3 if size == "large" else 1)),
+        )
     return rows
 
 
 @contest
 def vs_convnet(rounds):
-    """Two convolutions of 3 x 3, each with a maximum over 2 x 2, and a linear layer; batch 8 of 32 x 32 with 3 channels."""
+    """Two convolutions of 3 x 3, each with a maximum over 2 x 2, and a linear layer; batch 8 of 32
+    x 32 with 3 channels."""
 
     def f(T, F, x, a, b, w):
         h = F.max_pool2d(F.relu(F.conv2d(x, a, padding=1)), 2)
         h = F.max_pool2d(F.relu(F.conv2d(h, b, padding=1)), 2)
         return h.reshape(h.shape[0], -1) @ w
 
-    inputs = [normal(8, 3, 32, 32), scaled(16, 3, 3, 3, seed=2), scaled(32, 16, 3, 3, seed=3), scaled(2048, 10, seed=4)]
-    return both_ways("convolutional net, batch 8", f, lambda T, F, *args: (f(T, F, *args) ** 2).mean(), inputs, rounds)
+    inputs = [
+        normal(8, 3, 32, 32),
+        scaled(16, 3, 3, 3, seed=2),
+        scaled(32, 16, 3, 3, seed=3),
+        scaled(2048, 10, seed=4),
+    ]
+    return both_ways(
+        "convolutional net, batch 8",
+        f,
+        lambda T, F, *args: (f(T, F, *args) ** 2).mean(),
+        inputs,
+        rounds,
+    )
 
 
 @contest
 def vs_convolve(rounds):
-    """Convolutions alone, forward and with both gradients: 3 x 3, 1 x 1 and 7 x 7 as in residual nets, with a stride, and each channel alone."""
+    """Convolutions alone, forward and with both gradients: 3 x 3, 1 x 1 and 7 x 7 as in residual
+    nets, with a stride, and each channel alone."""
     cases = {
         "3 x 3, 64 of 56 x 56": ((1, 64, 56, 56), (64, 64, 3, 3), 1, 1, 1),
         "3 x 3, 256 of 14 x 14": ((1, 256, 14, 14), (256, 256, 3, 3), 1, 1, 1),
@@ -393,7 +579,9 @@ def vs_convolve(rounds):
     }
     rows = []
     for name, (x, w, stride, pad, groups) in cases.items():
-        f = lambda T, F, x, w, stride=stride, pad=pad, groups=groups: F.conv2d(x, w, None, stride, pad, 1, groups)
+        f = lambda T, F, x, w, stride=stride, pad=pad, groups=groups: F.conv2d(
+            x, w, None, stride, pad, 1, groups
+        )
         loss = lambda T, F, *args, f=f: (f(T, F, *args) ** 2).mean()
         rows += both_ways(f"convolution, {name}", f, loss, [normal(*x), scaled(*w, seed=2)], rounds)
     return rows
@@ -418,8 +606,15 @@ def vs_pool(rounds):
 
 @contest
 def vs_memory(rounds):
-    """Bytes of a training step of the medium block, those that stay between forward and backward and the peak, over plain eager's: in bytes, not seconds."""
-    inputs = [normal(8, 128, 256), scaled(256, 768, seed=2), scaled(256, 256, seed=3), scaled(256, 1024, seed=4), scaled(1024, 256, seed=5)]
+    """Bytes of a training step of the medium block, those that stay between forward and backward
+    and the peak, over plain eager's: in bytes, not seconds."""
+    inputs = [
+        normal(8, 128, 256),
+        scaled(256, 768, seed=2),
+        scaled(256, 256, seed=3),
+        scaled(256, 1024, seed=4),
+        scaled(1024, 256, seed=5),
+    ]
 
     def peak(run):
         tensors = [gramme.from_numpy(a.copy()).requires_grad_(i > 0) for i, a in enumerate(inputs)]
@@ -437,11 +632,34 @@ def vs_memory(rounds):
 
     loss = lambda *args: (block(gramme, F, *args, 4) ** 2).mean()
     plain = peak(loss)
-    rows = [{"case": "peak bytes, block, medium", "peer": "torch", "not_run": "it has no counter of memory on the CPU"}]
+    rows = [
+        {
+            "case": "peak bytes, block, medium",
+            "peer": "torch",
+            "not_run": "it has no counter of memory on the CPU",
+        }
+    ]
     budgets = ((f"memory-budget={b}", {"memory-budget": b}) for b in (0.9, 0.7, 0.5, 0.3))
-    for name, options in (("compiled", None), ("partition=min-cut", {"partition": "min-cut"}), *budgets):
-        ours = peak(gramme.compile(own_code(lambda *args: loss(*args)), backend="tcc", options=options))
+    for name, options in (
+        ("compiled", None),
+        ("partition=min-cut", {"partition": "min-cut"}),
+        *budgets,
+    ):
+        ours = peak(
+            gramme.compile(own_code(lambda *args: loss(*args)), backend="tcc", options=options)
+        )
         for kind, mine, theirs in zip(("saved", "peak"), ours, plain):
-            rows.append({"case": f"{kind} bytes, block, medium, {name}", "peer": "plain eager", "ours": mine, "theirs": theirs, "ratio": theirs / mine,
-                         "ours_min": mine, "theirs_min": theirs, "ratio_min": theirs / mine, "bytes": True})
+            rows.append(
+                {
+                    "case": f"{kind} bytes, block, medium, {name}",
+                    "peer": "plain eager",
+                    "ours": mine,
+                    "theirs": theirs,
+                    "ratio": theirs / mine,
+                    "ours_min": mine,
+                    "theirs_min": theirs,
+                    "ratio_min": theirs / mine,
+                    "bytes": True,
+                }
+            )
     return rows

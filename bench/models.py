@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole models, one source for gramme and torch, beside plain gramme, torch eager and torch.compile.
+"""Whole models, one source for gramme and torch, beside plain gramme, torch eager and
+torch.compile.
 
-A model is a function of (nn, F) that returns a module of that library, with the same names of parameters in both: all sides begin with the
-same weights.  A training step is the forward, the loss, and the gradients of all parameters, without an optimiser.  --threads says how many
-threads all sides have.
+A model is a function of (nn, F) that returns a module of that library, with the same names of
+parameters in both: all sides begin with the same weights.  A training step is the forward, the
+loss, and the gradients of all parameters, without an optimiser.  --threads says how many threads
+all sides have.
 """
 
 import gc
@@ -19,7 +21,8 @@ MODELS = {}
 
 
 def model(name, inputs, slow=False):
-    """Registers a model.  inputs: arrays of one call; slow: torch.compile takes minutes for it, and takes part only with GM_BENCH_SLOW=1."""
+    """Registers a model.  inputs: arrays of one call; slow: torch.compile takes minutes for it, and
+    takes part only with GM_BENCH_SLOW=1."""
 
     def note(build):
         MODELS[name] = (build, inputs, slow)
@@ -41,7 +44,9 @@ def tokens(*shape, n, seed=1):
 
 @model("MLP 64-128-128-10, batch 64", [normal(64, 64)])
 def mlp(T, nn, F):
-    return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10))
+    return nn.Sequential(
+        nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 128), nn.ReLU(), nn.Linear(128, 10)
+    )
 
 
 @model("LSTM 2 x 256, 16 x 64 tokens", [normal(64, 16, 256)])
@@ -99,8 +104,15 @@ def gpt(T, nn, F, layers, width, heads, length, vocabulary):
 
         def forward(self, x):
             batch, length, _ = x.shape
-            q, k, v = (p.view(batch, length, heads, width // heads).transpose(1, 2) for p in self.qkv(self.ln_1(x)).chunk(3, -1))
-            a = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+            q, k, v = (
+                p.view(batch, length, heads, width // heads).transpose(1, 2)
+                for p in self.qkv(self.ln_1(x)).chunk(3, -1)
+            )
+            a = (
+                F.scaled_dot_product_attention(q, k, v, is_causal=True)
+                .transpose(1, 2)
+                .reshape(batch, length, width)
+            )
             x = x + self.out(a)
             return x + self.down(F.gelu(self.up(self.ln_2(x))))
 
@@ -135,11 +147,17 @@ def resnet18(T, nn, F):
     class Block(nn.Module):
         def __init__(self, before, after, stride):
             super().__init__()
-            self.conv1, self.bn1 = nn.Conv2d(before, after, 3, stride, 1, bias=False), nn.BatchNorm2d(after)
-            self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(after)
+            self.conv1, self.bn1 = nn.Conv2d(
+                before, after, 3, stride, 1, bias=False
+            ), nn.BatchNorm2d(after)
+            self.conv2, self.bn2 = nn.Conv2d(after, after, 3, 1, 1, bias=False), nn.BatchNorm2d(
+                after
+            )
             self.down = nn.Sequential()
             if stride != 1 or before != after:
-                self.down = nn.Sequential(nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after))
+                self.down = nn.Sequential(
+                    nn.Conv2d(before, after, 1, stride, bias=False), nn.BatchNorm2d(after)
+                )
 
         def forward(self, x):
             return F.relu(self.bn2(self.conv2(F.relu(self.bn1(self.conv1(x))))) + self.down(x))
@@ -154,7 +172,11 @@ def resnet18(T, nn, F):
 @model("MobileNetV2, 8 x 32 x 32", [normal(8, 3, 32, 32)], slow=True)
 def mobilenet_v2(T, nn, F):
     def unit(before, after, size, stride=1, groups=1):
-        return [nn.Conv2d(before, after, size, stride, size // 2, groups=groups, bias=False), nn.BatchNorm2d(after), nn.ReLU6()]
+        return [
+            nn.Conv2d(before, after, size, stride, size // 2, groups=groups, bias=False),
+            nn.BatchNorm2d(after),
+            nn.ReLU6(),
+        ]
 
     class Inverted(nn.Module):
         def __init__(self, before, after, stride, wider):
@@ -162,25 +184,43 @@ def mobilenet_v2(T, nn, F):
             inner = before * wider
             layers = unit(before, inner, 1) if wider > 1 else []
             layers += unit(inner, inner, 3, stride, inner)
-            self.layers = nn.Sequential(*layers, nn.Conv2d(inner, after, 1, bias=False), nn.BatchNorm2d(after))
+            self.layers = nn.Sequential(
+                *layers, nn.Conv2d(inner, after, 1, bias=False), nn.BatchNorm2d(after)
+            )
             self.adds = stride == 1 and before == after
 
         def forward(self, x):
             return x + self.layers(x) if self.adds else self.layers(x)
 
     layers, before = unit(3, 32, 3), 32
-    for wider, after, n, stride in ((1, 16, 1, 1), (6, 24, 2, 1), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)):
+    for wider, after, n, stride in (
+        (1, 16, 1, 1),
+        (6, 24, 2, 1),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ):
         for k in range(n):
             layers.append(Inverted(before, after, stride if k == 0 else 1, wider))
             before = after
-    return nn.Sequential(*layers, *unit(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10))
+    return nn.Sequential(
+        *layers, *unit(320, 1280, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(1280, 10)
+    )
 
 
 @model("U-Net with GroupNorm, 4 x 64 x 64", [normal(4, 3, 64, 64)], slow=True)
 def unet(T, nn, F):
     def twice(before, after):
-        return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.GroupNorm(8, after), nn.SiLU(),
-                             nn.Conv2d(after, after, 3, padding=1), nn.GroupNorm(8, after), nn.SiLU())
+        return nn.Sequential(
+            nn.Conv2d(before, after, 3, padding=1),
+            nn.GroupNorm(8, after),
+            nn.SiLU(),
+            nn.Conv2d(after, after, 3, padding=1),
+            nn.GroupNorm(8, after),
+            nn.SiLU(),
+        )
 
     class Net(nn.Module):
         def __init__(self):
@@ -204,9 +244,13 @@ def unet(T, nn, F):
 
 
 def weights_of(build):
-    """Returns, per parameter and buffer, a numpy array: what gramme makes the model with from seed 0."""
+    """Returns, per parameter and buffer, a numpy array: what gramme makes the model with from seed
+    0."""
     gramme.manual_seed(0)
-    return {name: tensor.detach().numpy().copy() for name, tensor in build(gramme, gramme.nn, gramme.nn.functional).state_dict().items()}
+    return {
+        name: tensor.detach().numpy().copy()
+        for name, tensor in build(gramme, gramme.nn, gramme.nn.functional).state_dict().items()
+    }
 
 
 def made(T, build, weights):
@@ -234,11 +278,15 @@ def call_of(T, net, run, inputs, train):
         loss.backward()
         return loss
 
-    return step, lambda loss: [loss.detach().numpy(), np.concatenate([p.grad.numpy().ravel() for p in parameters])]
+    return step, lambda loss: [
+        loss.detach().numpy(),
+        np.concatenate([p.grad.numpy().ravel() for p in parameters]),
+    ]
 
 
 def side(T, build, weights, train, compiled, first):
-    """make() of one side.  first: a list that gets how long the first call takes, by the clock on the wall."""
+    """make() of one side.  first: a list that gets how long the first call takes, by the clock on
+    the wall."""
 
     def make(arrays):
         lib = library("torch") if T == "torch" else gramme
@@ -261,7 +309,10 @@ def side(T, build, weights, train, compiled, first):
 
 def reference(build, weights, arrays, train):
     net = made(gramme, build, weights).double()
-    inputs = [gramme.from_numpy(a.astype(np.float64) if a.dtype == np.float32 else a.copy()) for a in arrays]
+    inputs = [
+        gramme.from_numpy(a.astype(np.float64) if a.dtype == np.float32 else a.copy())
+        for a in arrays
+    ]
     run = (lambda *args: net(*args).sin().mean()) if train else (lambda *args: net(*args))
     call, to_numpy = call_of(gramme, net, run, inputs, train)
     return to_numpy(call())
@@ -270,7 +321,12 @@ def reference(build, weights, arrays, train):
 def contest_of(name, train, rounds):
     build, arrays, slow = MODELS[name]
     weights, firsts = weights_of(build), {}
-    kinds = {"gramme": ("gramme", True), "plain gramme": ("gramme", False), "torch": ("torch", False), "torch.compile": ("torch", True)}
+    kinds = {
+        "gramme": ("gramme", True),
+        "plain gramme": ("gramme", False),
+        "torch": ("torch", False),
+        "torch.compile": ("torch", True),
+    }
     missing = {}
     if slow and os.environ.get("GM_BENCH_SLOW") != "1":
         del kinds["torch.compile"]
@@ -279,16 +335,36 @@ def contest_of(name, train, rounds):
     for peer, (lib, compiled) in kinds.items():
         sides[peer] = side(lib, build, weights, train, compiled, firsts.setdefault(peer, []))
     case = f"{name}: {'training step' if train else 'inference'}"
-    # The tolerance is of the largest of all gradients.  Where a ReLU stands at 0, or a batch's variance, float32 decides otherwise than float64 in all libraries.
-    rows = compete(Contest(case, arrays, sides, reference(build, weights, arrays, train), tolerance=2.0**18 if train else 4096, missing=missing), rounds)
-    seen = {peer: times for peer, times in firsts.items() if times and peer in ("gramme", "torch.compile")}
+    # The tolerance is of the largest of all gradients.  Where a ReLU stands at 0, or a batch's
+    # variance, float32 decides otherwise than float64 in all libraries.
+    rows = compete(
+        Contest(
+            case,
+            arrays,
+            sides,
+            reference(build, weights, arrays, train),
+            tolerance=2.0**18 if train else 4096,
+            missing=missing,
+        ),
+        rounds,
+    )
+    seen = {
+        peer: times
+        for peer, times in firsts.items()
+        if times and peer in ("gramme", "torch.compile")
+    }
     gc.collect()
-    return rows + (rows_of(f"{name}: first call{' of a step' if train else ''}", seen, {}) if len(seen) > 1 else [])
+    return rows + (
+        rows_of(f"{name}: first call{' of a step' if train else ''}", seen, {})
+        if len(seen) > 1
+        else []
+    )
 
 
 def vs_models(rounds):
-    """Whole models, inference and training step: beside plain gramme, torch eager and torch.compile; and their first calls.  GM_BENCH_MODELS: a
-    word that the names of those to run contain."""
+    """Whole models, inference and training step: beside plain gramme, torch eager and
+    torch.compile; and their first calls.  GM_BENCH_MODELS: a word that the names of those to run
+    contain."""
     rows = []
     for name in MODELS:
         if os.environ.get("GM_BENCH_MODELS", "") in name:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of `gramme bench` about beginnings: what is installed and imported, what the compiler behind cc takes, and starts with code from disk."""
+"""Cases of `gramme bench` about beginnings: what is installed and imported, what the compiler
+behind cc takes, and starts with code from disk."""
 
 import os
 import shutil
@@ -25,7 +26,12 @@ def row(side, values, **more):
 
 def run(program, *args, **env):
     """The numbers that a new process prints."""
-    done = subprocess.run([sys.executable, "-c", program, *args], capture_output=True, text=True, env={**os.environ, **env})
+    done = subprocess.run(
+        [sys.executable, "-c", program, *args],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+    )
     assert done.returncode == 0, done.stderr
     return [float(word) for word in done.stdout.split()]
 
@@ -44,31 +50,49 @@ print(time.process_time_ns() - start, resident() - before)
 
 @case
 def import_beside(rounds):
-    """`import gramme` in a new process beside other libraries' imports: processor time, compiled modules at hand, and what stays in memory."""
+    """`import gramme` in a new process beside other libraries' imports: processor time, compiled
+    modules at hand, and what stays in memory."""
     rows = []
-    with tempfile.TemporaryDirectory() as folder:  # an installation has compiled modules beside the sources, a build tree need not
+    # an installation has compiled modules beside the sources, a build tree need not
+    with tempfile.TemporaryDirectory() as folder:
         environment = {"PYTHONPYCACHEPREFIX": folder, "PYTHONDONTWRITEBYTECODE": ""}
         for name in ("gramme", "numpy", "torch", "jax"):
             try:
                 run(IMPORT, name, **environment)
             except AssertionError:
                 continue
-            took = [run(IMPORT, name, **environment) for _ in range(max(5, rounds // 2) if name == "gramme" else 3)]
+            took = [
+                run(IMPORT, name, **environment)
+                for _ in range(max(5, rounds // 2) if name == "gramme" else 3)
+            ]
             resident = statistics.median(bytes for _, bytes in took)
-            rows.append(row(f"import {name} (+{resident / 1e6:.1f} MB)", [ns for ns, _ in took], resident_bytes=resident))
+            rows.append(
+                row(
+                    f"import {name} (+{resident / 1e6:.1f} MB)",
+                    [ns for ns, _ in took],
+                    resident_bytes=resident,
+                )
+            )
     rows[0]["limit_ns"] = 3e6
     return rows
 
 
 @case
 def package_size(rounds):
-    """Bytes of an installation, stripped, of each part: the library with its tiles for two instruction sets, the extension, plugins, Python's files."""
+    """Bytes of an installation, stripped, of each part: the library with its tiles for two
+    instruction sets, the extension, plugins, Python's files."""
     x = gramme.ones(3)
     for name in ("tcc", "cc"):
-        gramme.compile(lambda x: x + 1, backend=name, options={"wait": True} if name == "cc" else None)(x)
+        gramme.compile(
+            lambda x: x + 1, backend=name, options={"wait": True} if name == "cc" else None
+        )(x)
     with open("/proc/self/maps", encoding="utf-8") as maps:
         words = [line.split(None, 5) for line in maps]
-    files = {w[5].strip() for w in words if len(w) == 6 and "gramme" in os.path.basename(w[5]) and os.path.exists(w[5].strip())} | {gramme._core.__file__}
+    files = {
+        w[5].strip()
+        for w in words
+        if len(w) == 6 and "gramme" in os.path.basename(w[5]) and os.path.exists(w[5].strip())
+    } | {gramme._core.__file__}
     sizes = {}
     with tempfile.TemporaryDirectory() as scratch:
         for file in sorted(files):
@@ -77,7 +101,12 @@ def package_size(rounds):
                 subprocess.run(["strip", copy], check=True)
             sizes[os.path.basename(file)] = os.path.getsize(copy)
     top = os.path.dirname(gramme.__file__)
-    sizes["Python"] = sum(os.path.getsize(os.path.join(at, name)) for at, _, names in os.walk(top, followlinks=True) for name in names if name.endswith(".py"))
+    sizes["Python"] = sum(
+        os.path.getsize(os.path.join(at, name))
+        for at, _, names in os.walk(top, followlinks=True)
+        for name in names
+        if name.endswith(".py")
+    )
     rows = [row("all", [sum(sizes.values())], limit_ns=2 << 20, bytes=True)]
     return rows + [row(name, [size], bytes=True) for name, size in sizes.items()]
 
@@ -90,7 +119,9 @@ def spent():
     both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(r.ru_utime + r.ru_stime for r in both) * 1e9
 """
-BUILD = SPENT + """
+BUILD = (
+    SPENT
+    + """
 import gramme as g
 kernels, width = int(sys.argv[1]), 4096
 x = g.randn(width)
@@ -108,8 +139,11 @@ middle = spent()
 f(x)
 print(spent() - middle - (middle - start))
 """
+)
 
-BLOCK = SPENT + """
+BLOCK = (
+    SPENT
+    + """
 sys.path.insert(0, sys.argv[1])
 import gramme as g, cases
 model = cases.Block(256, 4)
@@ -120,6 +154,7 @@ start = spent()
 f(model, x)
 print(spent() - start)
 """
+)
 
 STALLS = """
 import time, gramme as g
@@ -142,17 +177,39 @@ print(taken[len(taken) // 2], taken[len(taken) * 99 // 100], taken[len(taken) * 
 
 @case
 def cc_builds(rounds):
-    """What cc's compiler takes, processor time of all processes: a function of one kernel, each further kernel of a function of 17, and a transformer
-    block's forward and backward; then calls through auto while 16 functions are built behind them, by the clock on the wall: the middle one, one of a
-    hundred, of a thousand, and the longest."""
+    """What cc's compiler takes, processor time of all processes: a function of one kernel, each
+    further kernel of a function of 17, and a transformer block's forward and backward; then calls
+    through auto while 16 functions are built behind them, by the clock on the wall: the middle one,
+    one of a hundred, of a thousand, and the longest."""
     n, off = max(3, rounds // 3), {"GRAMME_CACHE": "0"}
     one, many = ([run(BUILD, str(k), **off)[0] for _ in range(n)] for k in (1, 17))
-    rows = [row("one kernel", one, limit_ns=45e6), row("each further kernel", [(m - o) / 16 for m, o in zip(sorted(many), sorted(one))], limit_ns=4e6)]
+    rows = [
+        row("one kernel", one, limit_ns=45e6),
+        row(
+            "each further kernel",
+            [(m - o) / 16 for m, o in zip(sorted(many), sorted(one))],
+            limit_ns=4e6,
+        ),
+    ]
     here = os.path.dirname(os.path.abspath(__file__))
-    rows.append(row("block, forward and backward", [run(BLOCK, here, **off)[0] for _ in range(n)], limit_ns=300e6))
+    rows.append(
+        row(
+            "block, forward and backward",
+            [run(BLOCK, here, **off)[0] for _ in range(n)],
+            limit_ns=300e6,
+        )
+    )
     stalls = list(zip(*(run(STALLS, **off) for _ in range(n))))
-    names = ("a call meanwhile: median", "a call meanwhile: 99 of 100", "a call meanwhile: 999 of 1000", "a call meanwhile: longest")
-    return rows + [row(name, taken, **({"limit_ns": 1e6} if "99" in name else {})) for name, taken in zip(names, stalls)]
+    names = (
+        "a call meanwhile: median",
+        "a call meanwhile: 99 of 100",
+        "a call meanwhile: 999 of 1000",
+        "a call meanwhile: longest",
+    )
+    return rows + [
+        row(name, taken, **({"limit_ns": 1e6} if "99" in name else {}))
+        for name, taken in zip(names, stalls)
+    ]
 
 
 # -- Code from disk
@@ -188,17 +245,26 @@ print(taken, g.compiler.cache_counts()["hits"])
 
 @case
 def from_disk(rounds):
-    """First calls in a new process that finds the code on disk: one function, and a hundred; with the files in memory and not."""
+    """First calls in a new process that finds the code on disk: one function, and a hundred; with
+    the files in memory and not."""
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         environment = {"GRAMME_CACHE_DIR": folder, "GRAMME_CACHE": "1"}
         for n, limit in ((1, 1e6), (100, 10e6)):
             run(FROM_DISK, str(n), "warm", **environment)
             for kind in ("warm", "cold"):
-                took = [run(FROM_DISK, str(n), kind, **environment) for _ in range(max(3, rounds // 2))]
+                took = [
+                    run(FROM_DISK, str(n), kind, **environment) for _ in range(max(3, rounds // 2))
+                ]
                 assert all(hits >= n for _, hits in took), "the code was not found on disk"
                 of = "one function" if n == 1 else f"{n} functions"
-                rows.append(row(of if kind == "warm" else f"{of}, files not in memory", [ns for ns, _ in took], limit_ns=limit))
+                rows.append(
+                    row(
+                        of if kind == "warm" else f"{of}, files not in memory",
+                        [ns for ns, _ in took],
+                        limit_ns=limit,
+                    )
+                )
     return rows
 
 
@@ -209,8 +275,10 @@ BURN = "while True: pass"
 
 @case
 def steadiness(rounds):
-    """Chains of 16 and of 1,000,000 numbers, the latter by two threads: the middle call and one of a hundred, as it comes, and with a program beside it
-    that never rests; by the clock on the wall.  The second row of each is held to twice the first."""
+    """Chains of 16 and of 1,000,000 numbers, the latter by two threads: the middle call and one of
+    a hundred, as it comes, and with a program beside it that never rests; by the clock on the wall.
+    The second row of each is held to twice the first.
+    """
     import gc
 
     big, small = gramme.randn(1_000_000), gramme.randn(16)
@@ -224,7 +292,10 @@ def steadiness(rounds):
     for busy in (False, True):
         burners = [subprocess.Popen([sys.executable, "-c", BURN]) for _ in range(busy)]
         try:
-            for name, x, number in (("16 numbers", small, 20_000), ("a million", big, 100 * max(5, rounds))):
+            for name, x, number in (
+                ("16 numbers", small, 20_000),
+                ("a million", big, 100 * max(5, rounds)),
+            ):
                 taken = []
                 gc.disable()
                 for _ in range(number):
@@ -234,8 +305,18 @@ def steadiness(rounds):
                 gc.enable()
                 taken.sort()
                 middle, late = taken[number // 2], taken[number * 99 // 100]
-                rows.append(row(f"{name}, {'beside a program' if busy else 'as it comes'}: median", [middle]))
-                rows.append(row(f"{name}, {'beside a program' if busy else 'as it comes'}: 99 of 100", [late], limit_ns=2 * middle))
+                rows.append(
+                    row(
+                        f"{name}, {'beside a program' if busy else 'as it comes'}: median", [middle]
+                    )
+                )
+                rows.append(
+                    row(
+                        f"{name}, {'beside a program' if busy else 'as it comes'}: 99 of 100",
+                        [late],
+                        limit_ns=2 * middle,
+                    )
+                )
         finally:
             for burner in burners:
                 burner.kill()
@@ -250,8 +331,14 @@ def two_beside_one(rounds):
     from cases import interleave
 
     functions = {
-        "x sigmoid(x) + 2 tanh(x)": (lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x), [(n,) for n in (1000, 10_000, 30_000, 100_000, 300_000, 1_000_000)]),
-        "x * 2 + 1": (lambda x: x * 2 + 1, [(n,) for n in (1000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000)]),
+        "x sigmoid(x) + 2 tanh(x)": (
+            lambda x: x * gramme.sigmoid(x) + 2 * gramme.tanh(x),
+            [(n,) for n in (1000, 10_000, 30_000, 100_000, 300_000, 1_000_000)],
+        ),
+        "x * 2 + 1": (
+            lambda x: x * 2 + 1,
+            [(n,) for n in (1000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000)],
+        ),
         "softmax": (lambda x: gramme.softmax(x, -1), [(n, 512) for n in (4, 16, 64, 256, 1024)]),
         "x w": (lambda x: x @ x, [(n, n) for n in (64, 128, 256, 512)]),
     }
@@ -273,10 +360,14 @@ def two_beside_one(rounds):
                     return call
 
                 number = max(2, min(500, 2_000_000 // x.numel()))
-                one = interleave({n: with_threads(n) for n in (1, 2)}, rounds, number, time.perf_counter_ns)
+                one = interleave(
+                    {n: with_threads(n) for n in (1, 2)}, rounds, number, time.perf_counter_ns
+                )
                 size = " x ".join(map(str, shape))
                 rows.append(dict(one[0], side=f"{label}, {size}: one"))
-                rows.append(dict(one[1], side=f"{label}, {size}: two", limit_ns=1.1 * one[0]["min_ns"]))
+                rows.append(
+                    dict(one[1], side=f"{label}, {size}: two", limit_ns=1.1 * one[0]["min_ns"])
+                )
     finally:
         gramme.set_num_threads(before)
     return rows

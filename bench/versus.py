@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Side by side with other libraries: accuracy first, then time, interleaved, in one process.
 
-A contest is one computation on given inputs, written for gramme and for each peer that can say it.  Every side's result is compared with a
-reference in double precision before anything is timed; a side that is too far off gets no time.  Then all sides take turns, round after
-round, each for long enough to be measured.  Rows that lose are printed like the others, and what was not run says why.
+A contest is one computation on given inputs, written for gramme and for each peer that can say it.
+Every side's result is compared with a reference in double precision before anything is timed; a
+side that is too far off gets no time.  Then all sides take turns, round after round, each for long
+enough to be measured.  Rows that lose are printed like the others, and what was not run says why.
 """
 
 import gc
@@ -32,16 +33,25 @@ class NotRun(Exception):
 
 
 class Contest:
-    """case: its name; inputs: numpy arrays; sides: {"gramme": make, peer: make}, where make(inputs) returns (call, to_numpy) or a Side.
-    reference: numpy arrays in float64; tolerance: in epsilons of the largest element, float32's unless eps says otherwise."""
+    """case: its name; inputs: numpy arrays; sides: {"gramme": make, peer: make}, where make(inputs)
+    returns (call, to_numpy) or a Side.
+    reference: numpy arrays in float64; tolerance: in epsilons of the largest element, float32's
+    unless eps says otherwise.
+    """
 
     def __init__(self, case, inputs, sides, reference, tolerance=64.0, missing=None, eps=EPS):
         self.case, self.inputs, self.sides = case, inputs, sides
-        self.reference, self.tolerance, self.missing, self.eps = reference, tolerance, missing or {}, eps
+        self.reference, self.tolerance, self.missing, self.eps = (
+            reference,
+            tolerance,
+            missing or {},
+            eps,
+        )
 
 
 class Side(typing.NamedTuple):
-    """call: the computation; to_numpy: of its result, None where there is nothing to check; finish: waits for calls that only have begun;
+    """call: the computation; to_numpy: of its result, None where there is nothing to check; finish:
+    waits for calls that only have begun;
     many: does it so many times with no Python between."""
 
     call: typing.Callable
@@ -69,11 +79,19 @@ def version(peer):
 
 def use_threads(n):
     """For all sides; before the libraries are imported."""
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for name in (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+        "NUMBA_NUM_THREADS",
+    ):
         os.environ[name] = str(n)
     flags = os.environ.get("XLA_FLAGS", "")
     if n == 1 and "xla_cpu_multi_thread_eigen" not in flags:
-        os.environ["XLA_FLAGS"] = f"{flags} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1".strip()
+        os.environ[
+            "XLA_FLAGS"
+        ] = f"{flags} --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1".strip()
 
 
 def flat(result, one):
@@ -81,8 +99,11 @@ def flat(result, one):
 
 
 def own_code(fn):
-    """The function with a code object of its own: compiled entries live on it, and are limited in number."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    """The function with a code object of its own: compiled entries live on it, and are limited in
+    number."""
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def with_gramme(fn, grads=False, backend="auto"):
@@ -105,7 +126,9 @@ def with_torch(fn, grads=False, compiled=False):
         torch = library("torch")
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
         tensors = [torch.from_numpy(a.copy()) for a in inputs]
-        run = own_code(lambda *args: fn(torch, torch.nn.functional, *args))  # its entries are limited in number, too
+        run = own_code(
+            lambda *args: fn(torch, torch.nn.functional, *args)
+        )  # its entries are limited in number, too
         if compiled:
             if not hasattr(torch, "compile"):
                 raise NotRun("this torch has no compile")
@@ -154,8 +177,14 @@ def with_jax(fn):
 
 def double(fn, inputs, grads=False):
     """The reference of a function of (T, F, *tensors): plain eager in float64."""
-    tensors = [gramme.from_numpy(a.astype(np.float64) if a.dtype == np.float32 else a) for a in inputs]
-    call = step(lambda *args: fn(gramme, GF, *args), tensors) if grads else lambda: fn(gramme, GF, *tensors)
+    tensors = [
+        gramme.from_numpy(a.astype(np.float64) if a.dtype == np.float32 else a) for a in inputs
+    ]
+    call = (
+        step(lambda *args: fn(gramme, GF, *args), tensors)
+        if grads
+        else lambda: fn(gramme, GF, *tensors)
+    )
     return flat(call(), lambda t: t.detach().numpy())
 
 
@@ -163,7 +192,8 @@ def double(fn, inputs, grads=False):
 
 
 def error_of(got, reference, eps=EPS):
-    """In epsilons, of the largest element of each array; inf if something is not there or not a number."""
+    """In epsilons, of the largest element of each array; inf if something is not there or not a
+    number."""
     worst = 0.0
     if len(got) != len(reference):
         return math.inf
@@ -180,7 +210,8 @@ def error_of(got, reference, eps=EPS):
 
 
 def use_processor_time():
-    """What a machine with other work leaves to measure: the time of the processor, all threads of this process together."""
+    """What a machine with other work leaves to measure: the time of the processor, all threads of
+    this process together."""
     global CLOCK
     CLOCK = time.process_time
 
@@ -208,7 +239,9 @@ def compete(contest, rounds):
             if side.to_numpy:
                 errors[name] = error_of(side.to_numpy(result), contest.reference, contest.eps)
             if errors.get(name, 0.0) > contest.tolerance:
-                refused[name] = f"wrong: {errors[name]:.0f} epsilons off, {contest.tolerance:.0f} are allowed"
+                refused[
+                    name
+                ] = f"wrong: {errors[name]:.0f} epsilons off, {contest.tolerance:.0f} are allowed"
             else:
                 sides[name] = side
         except NotRun as why:
@@ -216,7 +249,10 @@ def compete(contest, rounds):
         except Exception as why:  # a peer's own affair: its row says what it said
             text = str(why).strip()
             refused[name] = f"{type(why).__name__}: {text.splitlines()[0][:200] if text else ''}"
-    numbers = {name: max(1, min(20_000, int(SAMPLE_S / max(sample(side, 1), sample(side, 1) / 2, 1e-9)))) for name, side in sides.items()}
+    numbers = {
+        name: max(1, min(20_000, int(SAMPLE_S / max(sample(side, 1), sample(side, 1) / 2, 1e-9))))
+        for name, side in sides.items()
+    }
     for name, side in sides.items():
         sample(side, max(1, numbers[name] // 4))
     taken = {name: [] for name in sides}
@@ -273,14 +309,22 @@ def print_rows(rows):
             continue
         verdict = "" if row["ratio"] >= 1 else "  LOSES"
         if row.get("bytes"):
-            print(f"  {row['case']:38} {row['peer']:14} ours {row['ours'] / 1e6:.1f} MB  theirs {row['theirs'] / 1e6:.1f} MB  x{row['ratio']:.2f}{verdict}")
+            print(
+                f"  {row['case']:38} {row['peer']:14} ours {row['ours'] / 1e6:.1f} MB  theirs "
+                f"{row['theirs'] / 1e6:.1f} MB  x{row['ratio']:.2f}{verdict}"
+            )
             continue
-        print(f"  {row['case']:38} {row['peer']:14} ours {text_of(row['ours']):>10} (min {text_of(row['ours_min'])})  theirs "
-              f"{text_of(row['theirs']):>10} (min {text_of(row['theirs_min'])})  x{row['ratio']:.2f} (of minima x{row['ratio_min']:.2f}){verdict}")
+        print(
+            f"  {row['case']:38} {row['peer']:14} ours {text_of(row['ours']):>10} (min "
+            f"{text_of(row['ours_min'])})  theirs "
+            f"{text_of(row['theirs']):>10} (min {text_of(row['theirs_min'])})  x{row['ratio']:.2f} "
+            f"(of minima x{row['ratio_min']:.2f}){verdict}"
+        )
 
 
 def plot(rows, path):
-    """An SVG of bars, one for each row: how many times the peer's time is ours, on a logarithmic scale."""
+    """An SVG of bars, one for each row: how many times the peer's time is ours, on a logarithmic
+    scale."""
     from xml.sax.saxutils import escape
 
     rows = [row for row in rows if "ratio" in row]
@@ -288,16 +332,29 @@ def plot(rows, path):
     low = min([math.log10(row["ratio"]) for row in rows] + [-0.3])
     high = max([math.log10(row["ratio"]) for row in rows] + [0.3])
     x = lambda log: left + (log - low) / (high - low) * width
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 90}" height="{(len(rows) + 3) * height}" font-family="sans-serif" '
-           'font-size="11"><rect width="100%" height="100%" fill="white"/>',
-           f'<text x="{left}" y="12">the peer\'s time / gramme\'s; right of the line gramme is faster</text>']
+    out = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 90}" '
+        f'height="{(len(rows) + 3) * height}" font-family="sans-serif" '
+        'font-size="11"><rect width="100%" height="100%" fill="white"/>',
+        (
+            f'<text x="{left}" y="12">the peer\'s time / gramme\'s; right of the line gramme is '
+            "faster</text>"
+        ),
+    ]
     for i, row in enumerate(rows):
         y, log = (i + 1.5) * height, math.log10(row["ratio"])
         a, b = sorted((x(0), x(log)))
         color = "#2a7" if row["ratio"] >= 1 else "#c43"
-        out.append(f'<text x="{left - 6}" y="{y + 11}" text-anchor="end">{escape(row["case"])}, {escape(row["peer"])}</text>'
-                   f'<rect x="{a:.1f}" y="{y + 2}" width="{max(b - a, 1):.1f}" height="{height - 4}" fill="{color}"/>'
-                   f'<text x="{b + 4:.1f}" y="{y + 11}">{row["ratio"]:.2f}</text>')
-    out.append(f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{height}" y2="{(len(rows) + 2) * height}" stroke="black"/></svg>\n')
+        out.append(
+            f'<text x="{left - 6}" y="{y + 11}" text-anchor="end">{escape(row["case"])}, '
+            f'{escape(row["peer"])}</text>'
+            f'<rect x="{a:.1f}" y="{y + 2}" width="{max(b - a, 1):.1f}" height="{height - 4}" '
+            f'fill="{color}"/>'
+            f'<text x="{b + 4:.1f}" y="{y + 11}">{row["ratio"]:.2f}</text>'
+        )
+    out.append(
+        f'<line x1="{x(0):.1f}" x2="{x(0):.1f}" y1="{height}" y2="{(len(rows) + 2) * height}" '
+        'stroke="black"/></svg>\n'
+    )
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(out))

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a two-layer classifier of handwritten digits, plain and compiled, and compares.
 
-The training step's forward, loss and backward run as plain eager code first, then compiled by each back end
-that is installed.  The last column says whether the losses of the whole run have the same bits as plain
-eager's: they must, on the CPU.
+The training step's forward, loss and backward run as plain eager code first, then compiled by each
+back end that is installed.  The last column says whether the losses of the whole run have the same
+bits as plain eager's: they must, on the CPU.
 
     digits.py [--backends eager,tcc] [--epochs N] [--json FILE]
 """
@@ -58,7 +58,8 @@ def loss_of(model, x, y):
 
 
 def train(backend, data, epochs, report):
-    """One whole run; `backend` None is plain eager.  Returns a row of the table, losses included."""
+    """One whole run; `backend` None is plain eager.  Returns a row of the table, losses
+    included."""
     train_x, train_y, test_x, test_y = data
     gramme.manual_seed(SEED)
     model = Classifier()
@@ -100,28 +101,43 @@ def train(backend, data, epochs, report):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--backends", help="comma-separated names (default: eager, tcc as far as installed)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--backends", help="comma-separated names (default: eager, tcc as far as installed)"
+    )
     parser.add_argument("--epochs", type=int, default=20)
     parser.add_argument("--json", metavar="FILE", help="write the table as JSON")
     parser.add_argument("--quiet", action="store_true", help="no progress, only the table")
     args = parser.parse_args()
 
     installed = gramme.compiler.list_backends()
-    names = args.backends.split(",") if args.backends else [n for n in ("eager", "tcc") if n in installed]
+    names = (
+        args.backends.split(",")
+        if args.backends
+        else [n for n in ("eager", "tcc") if n in installed]
+    )
     data = load(os.path.join(HERE, "data", "digits.csv.gz"))
     report = (lambda line: None) if args.quiet else (lambda line: print(line, flush=True))
-    report(f"{len(data[0])} images to train on, {len(data[2])} to test, batches of {BATCH}, {args.epochs} epochs")
+    report(
+        f"{len(data[0])} images to train on, {len(data[2])} to test, batches of {BATCH}, "
+        f"{args.epochs} epochs"
+    )
     rows = [train(name, data, args.epochs, report) for name in [None, *names]]
 
     plain = rows[0]["losses"]
-    print(f"\n{'':12} {'accuracy':>9} {'step':>10} {'compile':>10} {'back end':>10}   losses equal plain eager's")
+    print(
+        f"\n{'':12} {'accuracy':>9} {'step':>10} {'compile':>10} {'back end':>10}   losses equal "
+        "plain eager's"
+    )
     for row in rows:
         # Bits, not values: hex() tells 0.0 from -0.0, and a NaN never slips through.
         row["bit_identical"] = [v.hex() for v in row.pop("losses")] == [v.hex() for v in plain]
         ms = lambda key: "-" if row[key] is None else f"{row[key]:.2f} ms"
         print(
-            f"{row['backend']:12} {row['accuracy']:9.2%} {row['step_us']:7.1f} us {ms('compile_ms'):>10}"
+            f"{row['backend']:12} {row['accuracy']:9.2%} {row['step_us']:7.1f} us "
+            f"{ms('compile_ms'):>10}"
             f" {ms('backend_compile_ms'):>10}   {'bit for bit' if row['bit_identical'] else 'NO'}"
         )
     if args.json:

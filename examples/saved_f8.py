@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps what a backward will read as 8-bit floats: a quarter of the bytes, and gradients that are a little off.
+"""Keeps what a backward will read as 8-bit floats: a quarter of the bytes, and gradients that are a
+little off.
 
     ./build/in-tree python3 examples/saved_f8.py
 
-The two hooks are marked as inlineable, so a compiled function makes them part of its graphs: packing is the end of its forward,
-unpacking the beginning of its backward, and the back end sees both.  Without compile they are called tensor by tensor.
+The two hooks are marked as inlineable, so a compiled function makes them part of its graphs:
+packing is the end of its forward, unpacking the beginning of its backward, and the back end sees
+both.  Without compile they are called tensor by tensor.
 """
 
 import gramme as torch
@@ -12,12 +14,15 @@ from gramme.autograd.graph import inlineable_saved_tensors_hook, saved_tensors_h
 
 
 def pair(kept):
-    """Hooks that keep floating tensors as `kept`, scaled so that the largest value is the largest that `kept` has."""
+    """Hooks that keep floating tensors as `kept`, scaled so that the largest value is the largest
+    that `kept` has."""
     largest = {torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0}[kept]
 
     @inlineable_saved_tensors_hook
     def pack(tensor):
-        if tensor.dtype != torch.float32 or tensor.numel() < 1024:  # decided by the tensor that is really saved
+        if (
+            tensor.dtype != torch.float32 or tensor.numel() < 1024
+        ):  # decided by the tensor that is really saved
             return tensor
         scale = tensor.abs().amax() / largest + 1e-30
         return tensor.dtype, scale, (tensor / scale).to(kept)
@@ -51,13 +56,18 @@ def saved_bytes(function, x, layers, hooks=None):
 
 
 def measure(backend="eager", n=256, n_layers=6):
-    """Rows of (name, bytes, largest difference of a gradient from that of float32, relative to the gradient's largest value)."""
+    """Rows of (name, bytes, largest difference of a gradient from that of float32, relative to the
+    gradient's largest value)."""
     torch.manual_seed(0)
     x = torch.randn(n, n)
     layers = [(torch.randn(n, n) / n**0.5).requires_grad_() for _ in range(n_layers)]
     function = torch.compile(network, backend=backend)
     rows = []
-    for name, hooks in (("float32", None), ("float8_e4m3fn", pair(torch.float8_e4m3fn)), ("float8_e5m2", pair(torch.float8_e5m2))):
+    for name, hooks in (
+        ("float32", None),
+        ("float8_e4m3fn", pair(torch.float8_e4m3fn)),
+        ("float8_e5m2", pair(torch.float8_e5m2)),
+    ):
         saved_bytes(function, x, layers, hooks)  # compiles
         held, grads = saved_bytes(function, x, layers, hooks)
         if hooks is None:
@@ -70,4 +80,7 @@ def measure(backend="eager", n=256, n_layers=6):
 if __name__ == "__main__":
     rows = measure()
     for name, held, off in rows:
-        print(f"{name:15} {held / 1024:8.0f} KiB saved, {held / rows[0][1]:.2f} of float32; gradients off by {off:.1%} at most")
+        print(
+            f"{name:15} {held / 1024:8.0f} KiB saved, {held / rows[0][1]:.2f} of float32; "
+            f"gradients off by {off:.1%} at most"
+        )

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Adds up what the test logs count, and prints one line: "N passed, N failed, N skipped".
 
-Understands Check ("100%: Checks: 12, Failures: 0, Errors: 0"), pytest ("57 passed, 2 skipped in 1.2s") and the line that our own scripts end
-with.  A log without any of them counts as one test, by its .trs result.
+Understands Check ("100%: Checks: 12, Failures: 0, Errors: 0"), pytest ("57 passed, 2 skipped in
+1.2s") and the line that our own scripts end with.  A log without any of them counts as one test, by
+its .trs result.
 """
 
 import re
@@ -16,11 +17,15 @@ def counts(log):
     with open(log[: -len(".log")] + ".trs", encoding="utf-8") as file:
         result = re.search(r":test-result: (\w+)", file.read())[1]
     passed = failed = skipped = 0
-    for checks, failures, errors in re.findall(r"Checks: (\d+), Failures: (\d+), Errors: (\d+)", text):
+    for checks, failures, errors in re.findall(
+        r"Checks: (\d+), Failures: (\d+), Errors: (\d+)", text
+    ):
         passed += int(checks) - int(failures) - int(errors)
         failed += int(failures) + int(errors)
     for line in text.splitlines():
-        if re.fullmatch(r"\d+ passed, \d+ failed", line) or re.match(r"(=+ )?\d+ (passed|failed|skipped|error)", line):
+        if re.fullmatch(r"\d+ passed, \d+ failed", line) or re.match(
+            r"(=+ )?\d+ (passed|failed|skipped|error)", line
+        ):
             for number, what in re.findall(r"(\d+) (passed|failed|skipped|errors?)", line):
                 if what == "passed":
                     passed += int(number)

@@ -19,7 +19,8 @@ def _are_functorch_transforms_active():
 
 
 def _parse_to(*args, dtype=None, device=None, non_blocking=False, copy=False, memory_format=None):
-    """(device, dtype, non_blocking, memory_format) of the arguments of Tensor.to() or Module.to(); None for what they do not say."""
+    """(device, dtype, non_blocking, memory_format) of the arguments of Tensor.to() or Module.to();
+    None for what they do not say."""
     for given in args:
         if isinstance(given, gramme.Tensor):
             device, dtype = given.device, given.dtype
@@ -29,11 +30,17 @@ def _parse_to(*args, dtype=None, device=None, non_blocking=False, copy=False, me
             non_blocking = given
         elif given is not None:
             device = gramme.device(given)
-    return gramme.device(device) if device is not None else None, dtype, bool(non_blocking), memory_format
+    return (
+        gramme.device(device) if device is not None else None,
+        dtype,
+        bool(non_blocking),
+        memory_format,
+    )
 
 
 class _Functions(types.ModuleType):
-    """gramme._C._nn: the functions of gramme.nn.functional, by the names that torch's core has for them."""
+    """gramme._C._nn: the functions of gramme.nn.functional, by the names that torch's core has for
+    them."""
 
     def __getattr__(self, name):
         found = getattr(gramme.nn.functional, name, None) if not name.startswith("__") else None

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of switches: torch's names for settings, checked when they are set, so that a name that means nothing is no silent success."""
+"""Modules of switches: torch's names for settings, checked when they are set, so that a name that
+means nothing is no silent success."""
 
 import contextlib
 import importlib
@@ -8,7 +9,8 @@ import types
 
 
 class _Patch(contextlib.ContextDecorator):
-    """The result of patch(): a context manager, and a decorator of functions; may be entered again while it is open."""
+    """The result of patch(): a context manager, and a decorator of functions; may be entered again
+    while it is open."""
 
     def __init__(self, module, changes):
         self._module, self._changes, self._before = module, changes, []
@@ -28,8 +30,9 @@ class _Patch(contextlib.ContextDecorator):
 class Switches(types.ModuleType):
     """A module whose public attributes that are constants are switches.
 
-    Setting a switch checks the type of its value (TypeError) and, where the module names choices, the value (ValueError).  Setting or reading
-    any other public name raises AttributeError, which says what to use instead where gramme has something of the kind.
+    Setting a switch checks the type of its value (TypeError) and, where the module names choices,
+    the value (ValueError).  Setting or reading any other public name raises AttributeError, which
+    says what to use instead where gramme has something of the kind.
     """
 
     def __setattr__(self, name, value):
@@ -40,11 +43,21 @@ class Switches(types.ModuleType):
         if name in here["_SWITCHES"]:
             kinds, choices = here["_SWITCHES"][name], here["_CHOICES"].get(name)
             if not isinstance(value, kinds) or isinstance(value, bool) and bool not in kinds:
-                wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-                raise TypeError(f"{self.__name__}.{name} takes {wanted}, not {type(value).__name__}")
+                wanted = " or ".join(
+                    "None" if kind is type(None) else kind.__name__ for kind in kinds
+                )
+                raise TypeError(
+                    f"{self.__name__}.{name} takes {wanted}, not {type(value).__name__}"
+                )
             if choices and value not in choices:
-                raise ValueError(f"{self.__name__}.{name} is {' or '.join(map(repr, choices))}, not {value!r}")
-        elif not name.startswith("__") and name not in here and not isinstance(value, types.ModuleType):
+                raise ValueError(
+                    f"{self.__name__}.{name} is {' or '.join(map(repr, choices))}, not {value!r}"
+                )
+        elif (
+            not name.startswith("__")
+            and name not in here
+            and not isinstance(value, types.ModuleType)
+        ):
             raise AttributeError(_unknown(self, name))
         super().__setattr__(name, value)
 
@@ -67,22 +80,32 @@ def _unknown(module, name):
 
 
 def make_switches(name, *, kinds=None, choices=None, aliases=None, instead=None):
-    """Turns a module, at the end of its own code, into one of switches; gives it the function patch().
+    """Turns a module, at the end of its own code, into one of switches; gives it the function
+    patch().
 
-    kinds: {switch: types} for those that take more than the type of their first value.  choices: {switch: allowed values}.
-    aliases: {name: (module, name there)}, one switch under two names.  instead: {name of torch's: a sentence that says what does it here}.
+    kinds: {switch: types} for those that take more than the type of their first value.  choices:
+    {switch: allowed values}.
+    aliases: {name: (module, name there)}, one switch under two names.  instead: {name of torch's: a
+    sentence that says what does it here}.
     """
     module = sys.modules[name]
     here = vars(module)
-    switches = {key: (type(value),) for key, value in here.items() if not key.startswith("_") and isinstance(value, (bool, int, float, str, type(None)))}
+    switches = {
+        key: (type(value),)
+        for key, value in here.items()
+        if not key.startswith("_") and isinstance(value, (bool, int, float, str, type(None)))
+    }
     switches.update(kinds or {})
-    here.update(_SWITCHES=switches, _CHOICES=choices or {}, _ALIASES=aliases or {}, _INSTEAD=instead or {})
+    here.update(
+        _SWITCHES=switches, _CHOICES=choices or {}, _ALIASES=aliases or {}, _INSTEAD=instead or {}
+    )
 
     def patch(changes=None, value=None, **more):
         """Gives switches other values in a `with` block, or while a decorated function runs.
 
-        patch(recompile_limit=2), patch("recompile_limit", 2) and patch({"recompile_limit": 2}) mean the same.  AttributeError for a name that
-        is no switch.  The values hold for the process, not for the thread.
+        patch(recompile_limit=2), patch("recompile_limit", 2) and patch({"recompile_limit": 2}) mean
+        the same.  AttributeError for a name that is no switch.  The values hold for the process,
+        not for the thread.
         """
         changes = {changes: value} if isinstance(changes, str) else dict(changes or {})
         changes.update(more)

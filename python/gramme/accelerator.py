@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The device beside the CPU, whatever its kind: the GPU, where there is one.  Errors: RuntimeError where a function needs one and there is none."""
+"""The device beside the CPU, whatever its kind: the GPU, where there is one.  Errors: RuntimeError
+where a function needs one and there is none."""
 
 from gramme import _core, cuda
 
@@ -21,7 +22,10 @@ def current_accelerator(check_available=False):
 
 def _there(name):
     if not cuda.is_available():
-        raise RuntimeError(f"accelerator.{name}(): there is no GPU: {cuda.why_not()}; ask accelerator.is_available() before")
+        raise RuntimeError(
+            f"accelerator.{name}(): there is no GPU: {cuda.why_not()}; ask "
+            "accelerator.is_available() before"
+        )
     return cuda
 
 

@@ -5,8 +5,9 @@ from gramme._core import get_default_dtype
 
 
 def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
-    """Whether |input - other| <= atol + rtol * |other|, elementwise; infinities are close to themselves only.  Integers and bools are compared
-    as numbers of the default dtype.  Errors: RuntimeError for a negative tolerance."""
+    """Whether |input - other| <= atol + rtol * |other|, elementwise; infinities are close to
+    themselves only.  Integers and bools are compared as numbers of the default dtype.  Errors:
+    RuntimeError for a negative tolerance."""
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"tolerances are not negative, and these are rtol={rtol}, atol={atol}")
     result = input == other

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU by the names that other devices have: it is there, it is one, and work on it is done when a call returns."""
+"""The CPU by the names that other devices have: it is there, it is one, and work on it is done when
+a call returns."""
 
 import contextlib
 

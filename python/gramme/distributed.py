@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.distributed's names, as a program finds them that was not started as one of several processes: there is no group.
+"""torch.distributed's names, as a program finds them that was not started as one of several
+processes: there is no group.
 
-gramme works in one process on one device.  is_available() and is_initialized() are False; what asks the group, or sends something, raises
-ValueError as torch does before init_process_group(), and that raises NotImplementedError.
+gramme works in one process on one device.  is_available() and is_initialized() are False; what asks
+the group, or sends something, raises ValueError as torch does before init_process_group(), and that
+raises NotImplementedError.
 """
 
 import os
@@ -10,11 +12,16 @@ import os
 from gramme import _absent
 
 __all__ = [
-    "Backend", "GroupMember", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor", "all_gather_object", "all_reduce", "all_to_all",
-    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group", "gather", "gather_object", "get_backend",
-    "get_global_rank", "get_group_rank", "get_process_group_ranks", "get_rank", "get_world_size", "group", "irecv", "is_available",
-    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available", "is_torchelastic_launched", "is_ucc_available",
-    "is_xccl_available", "isend", "monitored_barrier", "recv", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
+    "Backend", "GroupMember", "ProcessGroup", "ReduceOp", "all_gather", "all_gather_into_tensor",
+    "all_gather_object", "all_reduce", "all_to_all",
+    "all_to_all_single", "barrier", "broadcast", "broadcast_object_list", "destroy_process_group",
+    "gather", "gather_object", "get_backend",
+    "get_global_rank", "get_group_rank", "get_process_group_ranks", "get_rank", "get_world_size",
+    "group", "irecv", "is_available",
+    "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available",
+    "is_torchelastic_launched", "is_ucc_available",
+    "is_xccl_available", "isend", "monitored_barrier", "recv", "reduce", "reduce_scatter",
+    "reduce_scatter_tensor", "scatter",
     "scatter_object_list", "send",
 ]  # fmt: skip
 
@@ -65,7 +72,10 @@ class ProcessGroup:
     """A class for annotations and isinstance(): nothing is an instance of it."""
 
     def __new__(cls, *args, **kwargs):
-        raise NotImplementedError(f"gramme has no distributed.ProcessGroup: {_absent.TABLE['distributed.init_process_group'][1]}")
+        raise NotImplementedError(
+            "gramme has no distributed.ProcessGroup: "
+            f"{_absent.TABLE['distributed.init_process_group'][1]}"
+        )
 
 
 class group:
@@ -82,7 +92,8 @@ class GroupMember:
 
 
 class ReduceOp:
-    """How what the processes have is combined: names for calls of all_reduce(), reduce() and reduce_scatter()."""
+    """How what the processes have is combined: names for calls of all_reduce(), reduce() and
+    reduce_scatter()."""
 
     def __init__(self, name, number):
         self.name, self.value = name, number
@@ -94,7 +105,9 @@ class ReduceOp:
         return f"ReduceOp.{self.name}"
 
 
-for _number, _name in enumerate(("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM", "UNUSED")):
+for _number, _name in enumerate(
+    ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR", "PREMUL_SUM", "UNUSED")
+):
     setattr(ReduceOp, _name, ReduceOp(_name, _number))
 del _number, _name
 
@@ -113,7 +126,8 @@ class Backend(str):
 def _of_the_group(name):
     def ask(*args, **kwargs):
         raise ValueError(
-            f"distributed.{name}(): there is no group of processes, as init_process_group() would make one: "
+            f"distributed.{name}(): there is no group of processes, as init_process_group() would "
+            "make one: "
             "gramme works in one process; ask distributed.is_initialized() before"
         )
 

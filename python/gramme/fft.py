@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frequencies for Fourier transforms, and shifts that make the middle the origin.
 
-The transforms take or return complex numbers, which gramme has not: they raise NotImplementedError, which says what to do.
+The transforms take or return complex numbers, which gramme has not: they raise NotImplementedError,
+which says what to do.
 """
 
 import gramme
@@ -21,7 +22,8 @@ def _frequencies(name, n, d, positions, dtype, device, requires_grad):
 
 
 def fftfreq(n, d=1.0, *, dtype=None, device=None, requires_grad=False):
-    """The frequencies of a transform of n samples, d apart: [0, 1 ... (n - 1) // 2, -(n // 2) ... -1] / (n d), a vector of n.
+    """The frequencies of a transform of n samples, d apart: [0, 1 ... (n - 1) // 2, -(n // 2) ...
+    -1] / (n d), a vector of n.
 
     Errors: RuntimeError for a negative n or a dtype that is not floating.
     """
@@ -31,7 +33,8 @@ def fftfreq(n, d=1.0, *, dtype=None, device=None, requires_grad=False):
 
 
 def rfftfreq(n, d=1.0, *, dtype=None, device=None, requires_grad=False):
-    """The frequencies of a real signal's half transform: [0, 1 ... n // 2] / (n d), a vector of n // 2 + 1.  Errors: as of fftfreq()."""
+    """The frequencies of a real signal's half transform: [0, 1 ... n // 2] / (n d), a vector of n
+    // 2 + 1.  Errors: as of fftfreq()."""
     order = gramme.arange(n // 2 + 1, device=device) if n >= 0 else gramme.zeros(0)
     return _frequencies("rfftfreq", n, d, order, dtype, device, requires_grad)
 
@@ -44,7 +47,8 @@ def _shifted(input, dim, half):
 
 
 def fftshift(input, dim=None):
-    """A copy with the first element moved to the middle, n // 2, of each dimension of dim: an int, a tuple, or None for all."""
+    """A copy with the first element moved to the middle, n // 2, of each dimension of dim: an int,
+    a tuple, or None for all."""
     return _shifted(input, dim, lambda n: n // 2)
 
 

@@ -44,15 +44,16 @@ class enable_grad(_Mode):
 
 
 def inference_mode(mode=True):
-    """no_grad(), or with mode=False enable_grad(): tensors here carry nothing that leaving out would make a call faster.  Also a decorator,
-    with and without a call."""
+    """no_grad(), or with mode=False enable_grad(): tensors here carry nothing that leaving out
+    would make a call faster.  Also a decorator, with and without a call."""
     if callable(mode):
         return no_grad(mode)
     return no_grad() if mode else enable_grad()
 
 
 class set_grad_enabled:
-    """set_grad_enabled(mode): sets the mode at once; as a context it puts the old one back at the end, as a decorator after each call."""
+    """set_grad_enabled(mode): sets the mode at once; as a context it puts the old one back at the
+    end, as a decorator after each call."""
 
     def __init__(self, mode):
         self.mode = mode

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The incomplete gamma functions, and how a gamma variable moves with its parameter.
 
-The integrals over t of t ** (a - 1) exp (-t), from 0 to x and from x on, are x ** a exp (-x) times those over w > 0 of
-exp (-g (w)), g (w) = x (exp (s w) - 1) - s a w, where t = x exp (s w) and s is -1 and 1.  The derivative in a brings the factor
-log t - digamma (a).  On the side of exp (digamma (a)) that x is on it has one sign: nothing cancels, and g is convex.  Gauss and Legendre's
-formula is exact to the precision of float64 there, up to where exp (-g) is below it.  Where a and x are below 1 there are power series instead.
-All is computed in float64 and rounded once.
+The integrals over t of t ** (a - 1) exp (-t), from 0 to x and from x on, are x ** a exp (-x) times
+those over w > 0 of exp (-g (w)), g (w) = x (exp (s w) - 1) - s a w, where t = x exp (s w) and s is
+-1 and 1.  The derivative in a brings the factor log t - digamma (a).  On the side of exp (digamma
+(a)) that x is on it has one sign: nothing cancels, and g is convex.  Gauss and Legendre's formula
+is exact to the precision of float64 there, up to where exp (-g) is below it.  Where a and x are
+below 1 there are power series instead. All is computed in float64 and rounded once.
 """
 
 import math
@@ -38,15 +39,20 @@ _WEIGHTS = [w for _, w in _RULE] + [w for _, w in reversed(_RULE)]
 
 
 def _last_place(a, x, below):
-    """A w where exp (-g) is about exp (-_DEPTH): from one beyond, by Newton's method, which stays beyond."""
+    """A w where exp (-g) is about exp (-_DEPTH): from one beyond, by Newton's method, which stays
+    beyond."""
     s, one = gramme.where(below, -1.0, 1.0), gramme.ones_like(x)
     near = (120 / x).sqrt()
-    left = gramme.minimum((_DEPTH + x) / a, gramme.where(near < 1, near, math.inf)).minimum(_DEPTH / gramme.where(a > x, a - x, 1e-300))
+    left = gramme.minimum((_DEPTH + x) / a, gramme.where(near < 1, near, math.inf)).minimum(
+        _DEPTH / gramme.where(a > x, a - x, 1e-300)
+    )
     right = gramme.minimum((1 + (1 + 80 * x).sqrt()) / x, gramme.log1p(80 / x) + 2)
     w = gramme.where(below, left, right)
     for _ in range(5):
         g, slope = x * gramme.expm1(s * w) - s * a * w, s * (x * (s * w).exp() - a)
-        w = w - gramme.where(slope > 0, (g - _DEPTH) / gramme.where(slope > 0, slope, one), 0.0).clamp(min=0)
+        w = w - gramme.where(
+            slope > 0, (g - _DEPTH) / gramme.where(slope > 0, slope, one), 0.0
+        ).clamp(min=0)
     return w
 
 
@@ -77,18 +83,29 @@ def _split(a, x):
     small = (a < 1) & (x < 1)
     good = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
     series, integral = small & good, good & ~small
-    return series, gramme.where(series, a, 0.5), gramme.where(series, x, 0.5), gramme.where(integral, a, 2.0), gramme.where(integral, x, 2.0)
+    return (
+        series,
+        gramme.where(series, a, 0.5),
+        gramme.where(series, x, 0.5),
+        gramme.where(integral, a, 2.0),
+        gramme.where(integral, x, 2.0),
+    )
 
 
 def gamma_slope(a, x):
-    """dx / da of a draw x of the gamma distribution with concentration a and rate 1, where its place in the distribution is kept: minus the
-    derivative of the distribution function in a, over the density.  M. Figurnov, S. Mohamed, A. Mnih, "Implicit reparameterization gradients"
+    """dx / da of a draw x of the gamma distribution with concentration a and rate 1, where its
+    place in the distribution is kept: minus the derivative of the distribution function in a, over
+    the density.  M. Figurnov, S. Mohamed, A. Mnih, "Implicit reparameterization gradients"
     (2018)."""
     dtype = x.dtype
     a, x = a.detach().to(gramme.float64), x.detach().to(gramme.float64)
     series, a1, x1, a2, x2 = _split(a, x)
     first, second = _sums(a1, x1)
-    by_series = x1 * x1.exp() * (second - first / a1 - (x1.log() - gramme.digamma(a1 + 1)) * (1 / a1 + first))
+    by_series = (
+        x1
+        * x1.exp()
+        * (second - first / a1 - (x1.log() - gramme.digamma(a1 + 1)) * (1 / a1 + first))
+    )
     return gramme.where(series, by_series, x2 * _integrals(a2, x2, gramme.digamma(a2))[2]).to(dtype)
 
 
@@ -98,7 +115,11 @@ def _front(a, x):
     b, y = gramme.where(large, a, 16.0), gramme.where(large, x, 16.0)
     d, r = (y - b) / b, 1 / b
     r2 = r * r
-    rest = r * (1 / 12 + r2 * (-1 / 360 + r2 * (1 / 1260 + r2 * (-1 / 1680 + r2 * (1 / 1188 + r2 * (-691 / 360360))))))
+    rest = r * (
+        1 / 12
+        + r2
+        * (-1 / 360 + r2 * (1 / 1260 + r2 * (-1 / 1680 + r2 * (1 / 1188 + r2 * (-691 / 360360)))))
+    )
     by_stirling = (b / (2 * math.pi)).sqrt() * (b * (gramme.log1p(d) - d) - rest).exp()
     b, y = gramme.where(large, 2.0, a), gramme.where(large, 2.0, x)
     return gramme.where(large, by_stirling, (b * y.log() - y - gramme.lgamma(b)).exp())
@@ -113,7 +134,9 @@ def _both(a, x):
     below, integral, _ = _integrals(a2, x2, gramme.digamma(a2))
     tail = _front(a2, x2) * integral
     lower = gramme.where(series, logarithm.exp() + part, gramme.where(below, tail, 1 - tail))
-    upper = gramme.where(series, -gramme.expm1(logarithm) - part, gramme.where(below, 1 - tail, tail))
+    upper = gramme.where(
+        series, -gramme.expm1(logarithm) - part, gramme.where(below, 1 - tail, tail)
+    )
     beyond = (a == 0) | (x == math.inf)
     valid = (a >= 0) & (x >= 0) & ~((a == 0) & (x == 0)) & ~((a == math.inf) & (x == math.inf))
     ends = [(x == 0) | (a == math.inf), beyond]
@@ -145,7 +168,8 @@ def _incomplete(input, other, which):
 
 
 def gammainc(input, other):
-    """The lower incomplete gamma function of input, at other: how much of the gamma distribution with concentration input is below other."""
+    """The lower incomplete gamma function of input, at other: how much of the gamma distribution
+    with concentration input is below other."""
     return _incomplete(input, other, 0)
 
 

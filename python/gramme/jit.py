@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.jit's names, as they are in torch with PYTORCH_JIT=0: script() and trace() give back what they get, which stays plain Python.
+"""torch.jit's names, as they are in torch with PYTORCH_JIT=0: script() and trace() give back what
+they get, which stays plain Python.
 
-gramme.compile() is what compiles here.  What would store or transform a scripted module raises NotImplementedError.
+gramme.compile() is what compiles here.  What would store or transform a scripted module raises
+NotImplementedError.
 """
 
 import contextlib
@@ -11,8 +13,10 @@ from gramme import _absent
 from gramme.nn.module import Module
 
 __all__ = [
-    "Attribute", "Final", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate", "enable_onednn_fusion", "export", "ignore", "interface",
-    "is_scripting", "is_tracing", "isinstance", "onednn_fusion_enabled", "optimized_execution", "script", "script_if_tracing", "script_method",
+    "Attribute", "Final", "ScriptFunction", "ScriptModule", "TracerWarning", "annotate",
+    "enable_onednn_fusion", "export", "ignore", "interface",
+    "is_scripting", "is_tracing", "isinstance", "onednn_fusion_enabled", "optimized_execution",
+    "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "trace", "trace_module", "unused",
 ]  # fmt: skip
 
@@ -33,7 +37,8 @@ def script_if_tracing(fn):
 
 
 def trace(func, example_inputs=None, *args, **kwargs):
-    """func itself, a function or a module.  It is not called with the example inputs, and what it does may go on depending on its arguments."""
+    """func itself, a function or a module.  It is not called with the example inputs, and what it
+    does may go on depending on its arguments."""
     return func
 
 
@@ -57,7 +62,8 @@ def _marked(fn):
 
 
 def ignore(drop=False, **kwargs):
-    """A decorator, @ignore or @ignore(drop=...), that changes nothing: the function is Python anyway."""
+    """A decorator, @ignore or @ignore(drop=...), that changes nothing: the function is Python
+    anyway."""
     return drop if callable(drop) else _marked
 
 
@@ -87,7 +93,8 @@ def Attribute(value, type):
 
 
 def isinstance(obj, target_type):
-    """True if obj is of the type; of list[int], Optional[int] and the like, of its elements' types too."""
+    """True if obj is of the type; of list[int], Optional[int] and the like, of its elements' types
+    too."""
     return _is_of(obj, target_type)
 
 
@@ -115,7 +122,8 @@ def _is_of(obj, kind):
 
 
 class ScriptModule(Module):
-    """A Module: a base class for programs that have script methods.  No plain module is an instance of it."""
+    """A Module: a base class for programs that have script methods.  No plain module is an instance
+    of it."""
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -130,7 +138,9 @@ class ScriptFunction:
     """Nothing that script() gives is of this class: it gives functions back as they are."""
 
     def __init__(self):
-        raise NotImplementedError("gramme has no jit.ScriptFunction: script() gives back the function itself")
+        raise NotImplementedError(
+            "gramme has no jit.ScriptFunction: script() gives back the function itself"
+        )
 
 
 class TracerWarning(Warning):
@@ -155,7 +165,10 @@ def set_fusion_strategy(strategy):
 def enable_onednn_fusion(enabled):
     """Changes nothing; RuntimeError if it is to be on."""
     if enabled:
-        raise RuntimeError("jit.enable_onednn_fusion(True): there are no scripts to fuse; gramme.compile() fuses operations")
+        raise RuntimeError(
+            "jit.enable_onednn_fusion(True): there are no scripts to fuse; gramme.compile() fuses "
+            "operations"
+        )
 
 
 def onednn_fusion_enabled():

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Python's multiprocessing, all of it, and spawn() and start_processes() beside it.
 
-Tensors go to another process as copies, by pickle: memory is not shared.  The child of a fork may compute, on the CPU.
+Tensors go to another process as copies, by pickle: memory is not shared.  The child of a fork may
+compute, on the CPU.
 """
 
 import multiprocessing
@@ -12,12 +13,14 @@ from multiprocessing import connection
 
 from gramme import _absent
 
-__all__ = [*multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException", "ProcessRaisedException", "SpawnContext", "spawn",
+__all__ = [*multiprocessing.__all__, "ProcessContext", "ProcessException", "ProcessExitedException",
+"ProcessRaisedException", "SpawnContext", "spawn",
            "start_processes"]  # fmt: skip
 
 
 class ProcessException(Exception):
-    """A process that start_processes() started has failed: error_index says which, error_pid its number."""
+    """A process that start_processes() started has failed: error_index says which, error_pid its
+    number."""
 
     def __init__(self, msg, error_index, pid):
         super().__init__(msg)
@@ -65,7 +68,8 @@ def _run(fn, index, args, error_file):
 
 
 class ProcessContext:
-    """The processes that start_processes() started: join() waits for them, pids() says which they are."""
+    """The processes that start_processes() started: join() waits for them, pids() says which they
+    are."""
 
     def __init__(self, processes, folder):
         self.processes, self._folder = processes, folder
@@ -75,9 +79,11 @@ class ProcessContext:
         return [int(process.pid) for process in self.processes]
 
     def join(self, timeout=None, grace_period=None):
-        """True when all have ended well; False if `timeout` seconds pass, or one of several has ended and others run.
+        """True when all have ended well; False if `timeout` seconds pass, or one of several has
+        ended and others run.
 
-        The first that fails ends the others: they get grace_period seconds (none, if None), then SIGTERM, and half a minute later SIGKILL.
+        The first that fails ends the others: they get grace_period seconds (none, if None), then
+        SIGTERM, and half a minute later SIGKILL.
         Errors: ProcessRaisedException, ProcessExitedException.
         """
         if not self.sentinels:
@@ -93,7 +99,10 @@ class ProcessContext:
         if failed is None:
             return not self.sentinels
         if grace_period is not None:
-            connection.wait([process.sentinel for process in self.processes if process.is_alive()], timeout=grace_period)
+            connection.wait(
+                [process.sentinel for process in self.processes if process.is_alive()],
+                timeout=grace_period,
+            )
         for process in self.processes:
             if process.is_alive():
                 process.terminate()
@@ -112,30 +121,51 @@ class ProcessContext:
         if os.path.exists(path):
             with open(path, "rb") as file:
                 text = pickle.load(file)
-            raise ProcessRaisedException(f"\n\n-- Process {index} terminated with the following error:\n{text}", index, process.pid)
+            raise ProcessRaisedException(
+                f"\n\n-- Process {index} terminated with the following error:\n{text}",
+                index,
+                process.pid,
+            )
         if process.exitcode < 0:
             try:
                 name = signal.Signals(-process.exitcode).name
             except ValueError:
                 name = f"<Unknown signal {-process.exitcode}>"
-            raise ProcessExitedException(f"process {index} terminated with signal {name}", index, process.pid, process.exitcode, name)
-        raise ProcessExitedException(f"process {index} terminated with exit code {process.exitcode}", index, process.pid, process.exitcode)
+            raise ProcessExitedException(
+                f"process {index} terminated with signal {name}",
+                index,
+                process.pid,
+                process.exitcode,
+                name,
+            )
+        raise ProcessExitedException(
+            f"process {index} terminated with exit code {process.exitcode}",
+            index,
+            process.pid,
+            process.exitcode,
+        )
 
 
 SpawnContext = ProcessContext
 
 
 def start_processes(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
-    """Starts `nprocs` processes, which call fn(i, *args), i from 0 on; with join waits for all of them and returns None, else returns a
-    ProcessContext.
+    """Starts `nprocs` processes, which call fn(i, *args), i from 0 on; with join waits for all of
+    them and returns None, else returns a ProcessContext.
 
-    fn: a function at the top level of a module, as it is pickled; start_method: "spawn", "fork" or "forkserver".
-    Errors: ProcessRaisedException with its traceback if one raises, ProcessExitedException if one ends otherwise.
+    fn: a function at the top level of a module, as it is pickled; start_method: "spawn", "fork" or
+    "forkserver".
+    Errors: ProcessRaisedException with its traceback if one raises, ProcessExitedException if one
+    ends otherwise.
     """
-    mp, folder = multiprocessing.get_context(start_method), tempfile.TemporaryDirectory(prefix="gramme-processes-")
+    mp, folder = multiprocessing.get_context(start_method), tempfile.TemporaryDirectory(
+        prefix="gramme-processes-"
+    )
     processes = []
     for index in range(nprocs):
-        process = mp.Process(target=_run, args=(fn, index, args, f"{folder.name}/{index}"), daemon=daemon)
+        process = mp.Process(
+            target=_run, args=(fn, index, args, f"{folder.name}/{index}"), daemon=daemon
+        )
         process.start()
         processes.append(process)
     context = ProcessContext(processes, folder)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.onnx's names: models are not written as ONNX.  export() raises NotImplementedError, which says what to do."""
+"""torch.onnx's names: models are not written as ONNX.  export() raises NotImplementedError, which
+says what to do."""
 
 from gramme import _absent
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that library.custom_op() made: ops.namespace.name.  gramme's own functions have no namespaces."""
+"""Operators that library.custom_op() made: ops.namespace.name.  gramme's own functions have no
+namespaces."""
 
 from gramme import _absent
 
@@ -14,7 +15,10 @@ class _Namespace:
         from gramme.library import _defined
 
         if f"{self._name}::{name}" not in _defined:
-            raise AttributeError(f"there is no operator {name!r} in gramme.ops.{self._name}: library.custom_op() makes one")
+            raise AttributeError(
+                f"there is no operator {name!r} in gramme.ops.{self._name}: library.custom_op() "
+                "makes one"
+            )
         return _defined[f"{self._name}::{name}"]
 
 

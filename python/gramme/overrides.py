@@ -6,10 +6,12 @@ A subclass of Tensor, or any other class, may define
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None)
 
-which is called in the place of func(*args, **kwargs) whenever one of the arguments is of the class.  func is a function of gramme, a method of
-Tensor, or Tensor.NAME.__get__ for an attribute.  NotImplemented passes the call on.  Tensor has one, for super(): it computes as with plain
-tensors, and what comes out is of the subclass.  A compiled function that meets such an object, or runs under a mode, runs that part as plain
-Python.  A __torch_dispatch__ would never be called: making a subclass of Tensor that has one raises NotImplementedError.
+which is called in the place of func(*args, **kwargs) whenever one of the arguments is of the class.
+func is a function of gramme, a method of Tensor, or Tensor.NAME.__get__ for an attribute.
+NotImplemented passes the call on.  Tensor has one, for super(): it computes as with plain tensors,
+and what comes out is of the subclass.  A compiled function that meets such an object, or runs under
+a mode, runs that part as plain Python.  A __torch_dispatch__ would never be called: making a
+subclass of Tensor that has one raises NotImplementedError.
 """
 
 import functools
@@ -19,7 +21,8 @@ from gramme import _core
 from gramme._core import Tensor, handle_torch_function, has_torch_function
 
 __all__ = [
-    "TorchFunctionMode", "get_default_nowrap_functions", "get_ignored_functions", "handle_torch_function", "has_torch_function", "is_tensor_like",
+    "TorchFunctionMode", "get_default_nowrap_functions", "get_ignored_functions",
+    "handle_torch_function", "has_torch_function", "is_tensor_like",
     "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
 ]  # fmt: skip
 
@@ -48,8 +51,9 @@ class DisableTorchFunction(DisableTorchFunctionSubclass):
 
 
 class TorchFunctionMode:
-    """A context whose __torch_function__(func, types, args, kwargs) sees each call of a function or method of gramme in it, and returns what
-    the call gives.  What it calls itself, it does not see."""
+    """A context whose __torch_function__(func, types, args, kwargs) sees each call of a function or
+    method of gramme in it, and returns what the call gives.  What it calls itself, it does not
+    see."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(f"{type(self).__name__} defines no __torch_function__()")
@@ -83,7 +87,8 @@ def _as_class(value, cls):
 
 
 def _tensor_function(cls, func, types, args=(), kwargs=None):
-    """Tensor.__torch_function__: func of the arguments as plain tensors; tensors in the result are of the class."""
+    """Tensor.__torch_function__: func of the arguments as plain tensors; tensors in the result are
+    of the class."""
     if not all([issubclass(cls, kind) for kind in types]):
         return NotImplemented
     with DisableTorchFunctionSubclass():
@@ -128,7 +133,8 @@ def _names_of_methods():
 
 
 def resolve_name(func):
-    """The name of a function, as a program would write it; None for what is no function of gramme."""
+    """The name of a function, as a program would write it; None for what is no function of
+    gramme."""
     if func in _names_of_methods():
         return "gramme.Tensor." + _names_of_methods()[func]
     if getattr(func, "__name__", None) == "__get__":
@@ -141,11 +147,20 @@ def get_ignored_functions():
     """Functions that ask no __torch_function__: those that make tensors of what is none."""
     import gramme
 
-    return {gramme.tensor, gramme.as_tensor, gramme.asarray, gramme.from_numpy, gramme.frombuffer, gramme.is_tensor, Tensor._make_subclass}
+    return {
+        gramme.tensor,
+        gramme.as_tensor,
+        gramme.asarray,
+        gramme.from_numpy,
+        gramme.frombuffer,
+        gramme.is_tensor,
+        Tensor._make_subclass,
+    }
 
 
 def wrap_torch_function(dispatcher):
-    """A decorator for functions of one's own: dispatcher(*args, **kwargs) returns the arguments whose __torch_function__ is asked."""
+    """A decorator for functions of one's own: dispatcher(*args, **kwargs) returns the arguments
+    whose __torch_function__ is asked."""
 
     def decorate(func):
         @functools.wraps(func)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Orthogonal polynomials by their recurrences, which are gradients' too.  Abramowitz and Stegun, chapter 22.
+"""Orthogonal polynomials by their recurrences, which are gradients' too.  Abramowitz and Stegun,
+chapter 22.
 
 The order n is an int, or a tensor of them that broadcasts with input.  Orders below 0 give 0."""
 
@@ -7,7 +8,8 @@ import gramme
 
 
 def _orders(input, n, first, step):
-    """first (x): the polynomial of order 1; step (k, x, p, q): that of order k + 1 of those of orders k - 1 and k."""
+    """first (x): the polynomial of order 1; step (k, x, p, q): that of order k + 1 of those of
+    orders k - 1 and k."""
     x = input if isinstance(input, gramme.Tensor) else gramme.scalar_tensor(input)
     x = x if x.is_floating_point() else x.to(gramme.get_default_dtype())
     many = isinstance(n, gramme.Tensor)
@@ -83,9 +85,13 @@ def hermite_polynomial_he(input, n):
 
 def laguerre_polynomial_l(input, n):
     """Laguerre's polynomial."""
-    return _orders(input, n, lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * q - k * p) / (k + 1))
+    return _orders(
+        input, n, lambda x: 1 - x, lambda k, x, p, q: ((2 * k + 1 - x) * q - k * p) / (k + 1)
+    )
 
 
 def legendre_polynomial_p(input, n):
     """Legendre's polynomial."""
-    return _orders(input, n, lambda x: x * 1, lambda k, x, p, q: ((2 * k + 1) * x * q - k * p) / (k + 1))
+    return _orders(
+        input, n, lambda x: x * 1, lambda k, x, p, q: ((2 * k + 1) * x * q - k * p) / (k + 1)
+    )

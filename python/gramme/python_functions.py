@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the package that are compositions of others, or are about dtypes and shapes; the API table has all that need C.
+"""Functions of the package that are compositions of others, or are about dtypes and shapes; the API
+table has all that need C.
 
 Each is recorded by being run, so compiled functions call them like code of their own.
 """
@@ -17,7 +18,9 @@ from gramme._core import Tensor, get_default_dtype, manual_seed, promote_types
 def is_nonzero(input):
     """Whether the one element is not 0."""
     if input.numel() != 1:
-        raise RuntimeError(f"is_nonzero() needs a tensor of one element, not of shape {list(input.shape)}")
+        raise RuntimeError(
+            f"is_nonzero() needs a tensor of one element, not of shape {list(input.shape)}"
+        )
     return bool(input)
 
 
@@ -41,23 +44,35 @@ def typename(obj):
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if isinstance(obj, type) else type(obj)
-    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
 
 
 # -- Dtypes and shapes
 
 
 def _empty_part(value):
-    """No element of it, with what counts for promotion: a tensor with or without dimensions, or a number."""
+    """No element of it, with what counts for promotion: a tensor with or without dimensions, or a
+    number."""
     if not isinstance(value, Tensor):
         return value
     return value.detach().flatten()[:0] if value.dim() else value.detach()
 
 
-def result_type(tensor1=None, tensor2=None, *, tensor=None, other=None, scalar=None, scalar1=None, scalar2=None):
-    """The dtype of an operation on two; each is a tensor or a number.  The keywords are those of torch's overloads: (tensor, other),
-    (scalar, tensor), (scalar1, scalar2).  Errors: TypeError unless there are two."""
-    given = [value for value in (tensor1, scalar, tensor, other, tensor2, scalar1, scalar2) if value is not None]
+def result_type(
+    tensor1=None, tensor2=None, *, tensor=None, other=None, scalar=None, scalar1=None, scalar2=None
+):
+    """The dtype of an operation on two; each is a tensor or a number.  The keywords are those of
+    torch's overloads: (tensor, other), (scalar, tensor), (scalar1, scalar2).  Errors: TypeError
+    unless there are two."""
+    given = [
+        value
+        for value in (tensor1, scalar, tensor, other, tensor2, scalar1, scalar2)
+        if value is not None
+    ]
     if len(given) != 2:
         raise TypeError(f"result_type() takes two tensors or numbers, not {len(given)}")
     tensor1, tensor2 = given
@@ -67,7 +82,8 @@ def result_type(tensor1=None, tensor2=None, *, tensor=None, other=None, scalar=N
 
 
 def can_cast(from_, to):
-    """Whether a tensor of the dtype from_ may become one of the dtype to: floats stay floats, and only bool becomes bool."""
+    """Whether a tensor of the dtype from_ may become one of the dtype to: floats stay floats, and
+    only bool becomes bool."""
     if from_.is_floating_point and not to.is_floating_point:
         return False
     return from_ == gramme.bool or to != gramme.bool
@@ -82,7 +98,10 @@ def broadcast_shapes(*shapes):
             if size < 0:
                 raise RuntimeError(f"broadcast_shapes(): a shape has the negative size {size}")
             if size != 1 and sizes[-1 - i] not in (1, size):
-                raise RuntimeError(f"broadcast_shapes(): the shapes {', '.join([str(list(s)) for s in shapes])} do not broadcast")
+                raise RuntimeError(
+                    f"broadcast_shapes(): the shapes {', '.join([str(list(s)) for s in shapes])} "
+                    "do not broadcast"
+                )
             if size != 1:
                 sizes[-1 - i] = size
     return gramme.Size(sizes)
@@ -101,11 +120,14 @@ def need_floats(name, tensor):
 
 def scalar_tensor(s, *, dtype=None, device=None, requires_grad=False):
     """A tensor without dimensions; of the default dtype unless one is named."""
-    return gramme.full((), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad)
+    return gramme.full(
+        (), s, dtype=dtype or get_default_dtype(), device=device, requires_grad=requires_grad
+    )
 
 
 def inclusive_range(start, end=None, step=1, *, dtype=None, device=None, requires_grad=False):
-    """range(start, end, step): start, start + step ... up to end, included; of the default dtype.  arange() is what one wants."""
+    """range(start, end, step): start, start + step ... up to end, included; of the default dtype.
+    arange() is what one wants."""
     if end is None:
         start, end = 0, start
     if step == 0 or (end - start) * step < 0:
@@ -128,20 +150,27 @@ def seed():
 
 
 def combinations(input, r=2, with_replacement=False):
-    """All ways to choose r elements of a vector, in order, one a row; with_replacement: each as often as one likes."""
+    """All ways to choose r elements of a vector, in order, one a row; with_replacement: each as
+    often as one likes."""
     if input.dim() != 1:
-        raise RuntimeError(f"combinations() takes a vector, not a tensor of {input.dim()} dimensions")
+        raise RuntimeError(
+            f"combinations() takes a vector, not a tensor of {input.dim()} dimensions"
+        )
     if r < 0:
         raise RuntimeError(f"combinations(): r is not negative, not {r}")
     if r == 0:
         return input[:0]
     if r == 2:
-        places = gramme.triu_indices(input.shape[0], input.shape[0], 0 if with_replacement else 1, device=input.device)
+        places = gramme.triu_indices(
+            input.shape[0], input.shape[0], 0 if with_replacement else 1, device=input.device
+        )
         return input.index_select(0, places.T.reshape(-1)).reshape(places.shape[1], 2)
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = [list(row) for row in choose(range(input.shape[0]), r)]
     flat = [place for row in rows for place in row]
-    return input.index_select(0, gramme.tensor(flat, dtype=gramme.int64, device=input.device)).reshape(len(rows), r)
+    return input.index_select(
+        0, gramme.tensor(flat, dtype=gramme.int64, device=input.device)
+    ).reshape(len(rows), r)
 
 
 def unravel_index(indices, shape):
@@ -160,8 +189,8 @@ def unravel_index(indices, shape):
 
 
 def frexp(input, *, out=None):
-    """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1, exponent int32; 0, NaN and infinities have
-    the exponent 0.  out: a pair of tensors that become them."""
+    """(mantissa, exponent): input = mantissa * 2 ** exponent with 0.5 <= |mantissa| < 1, exponent
+    int32; 0, NaN and infinities have the exponent 0.  out: a pair of tensors that become them."""
     if not input.is_floating_point():
         raise RuntimeError(f"frexp() takes floating dtypes, not {input.dtype}")
     wide = input if input.dtype == gramme.float64 else input.to(gramme.float32)
@@ -169,7 +198,9 @@ def frexp(input, *, out=None):
     size = gramme.where(plain, wide, 1.0)
     small = size.abs() < gramme.finfo(wide.dtype).tiny
     size = gramme.where(small, size * 2.0**64, size)
-    exponent = (size.detach().abs().log2().floor() + 1).clamp(-1021 if wide.dtype == gramme.float64 else -125)
+    exponent = (size.detach().abs().log2().floor() + 1).clamp(
+        -1021 if wide.dtype == gramme.float64 else -125
+    )
     half = (exponent * 0.5).floor()  # in two steps: 2 ** exponent may be out of range
     mantissa = size * (-half).exp2() * (half - exponent).exp2()
     over, under = mantissa.abs() >= 1, mantissa.abs() < 0.5  # the logarithm was rounded
@@ -197,15 +228,19 @@ def tail_of_powers(s, y):
     """The sum of (y + k) ** -s, k = 0, 1 ..., for y >= 16, by the Euler-Maclaurin formula."""
     total, factor = y ** (1 - s) / (s - 1) + y**-s / 2, 1.0
     for j, bernoulli in enumerate(_BERNOULLI, 1):
-        factor = factor * (s if j == 1 else (s + 2 * j - 3) * (s + 2 * j - 2)) / ((2 * j - 1) * 2 * j)
+        factor = (
+            factor * (s if j == 1 else (s + 2 * j - 3) * (s + 2 * j - 2)) / ((2 * j - 1) * 2 * j)
+        )
         total = total + y ** (1 - s - 2 * j) * (bernoulli * factor)
     return total
 
 
 def _whole_sum(n, x):
-    """The sum of (x + k) ** -(n + 1) over all whole k, for x that is not whole: the derivative of order n of pi cot (pi x), but for (-1)^n n!.
+    """The sum of (x + k) ** -(n + 1) over all whole k, for x that is not whole: the derivative of
+    order n of pi cot (pi x), but for (-1)^n n!.
 
-    That is a polynomial in cot, as the derivative of cot is -(1 + cot^2): with the signs of powers of -1 aside all its coefficients have one.
+    That is a polynomial in cot, as the derivative of cot is -(1 + cot^2): with the signs of powers
+    of -1 aside all its coefficients have one.
     """
     c = [0, 1]
     for _ in range(n):
@@ -214,7 +249,9 @@ def _whole_sum(n, x):
     rest = x - x.round()
     steep = rest.abs() < 0.25
     tangent = (gramme.where(steep, rest, 0.5 - rest.abs()) * math.pi).tan()
-    cot = gramme.where(steep, 1 / gramme.where(steep, tangent, 1.0), gramme.where(rest < 0, -tangent, tangent))
+    cot = gramme.where(
+        steep, 1 / gramme.where(steep, tangent, 1.0), gramme.where(rest < 0, -tangent, tangent)
+    )
     square, powers = cot * cot, c[::-2]  # every other coefficient is 0
     total = gramme.full_like(cot, powers[0] / math.factorial(n))
     for v in powers[1:]:
@@ -225,9 +262,10 @@ def _whole_sum(n, x):
 def polygamma(n, input):
     """The derivative of order n of digamma.
 
-    From n = 2 on, above 0, it is a sum over the inverse powers of input, input + 1 ...: sixteen of them, and the Euler-Maclaurin formula for the
-    rest.  Below, that sum over all whole numbers is known, and what is missing is one above 0 again: Abramowitz and Stegun, 6.4.7 and 6.4.10.
-    At 0, -1 ... it is infinite, of the sign that the last term has from above.
+    From n = 2 on, above 0, it is a sum over the inverse powers of input, input + 1 ...: sixteen of
+    them, and the Euler-Maclaurin formula for the rest.  Below, that sum over all whole numbers is
+    known, and what is missing is one above 0 again: Abramowitz and Stegun, 6.4.7 and 6.4.10. At 0,
+    -1 ... it is infinite, of the sign that the last term has from above.
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
@@ -241,9 +279,13 @@ def polygamma(n, input):
     for k in range(15, -1, -1):
         total = total + (above + k) ** -(n + 1)
     turned = _whole_sum(n, gramme.where(below & ~pole, x, 0.5)) - (total if n % 2 else -total)
-    end = gramme.where(pole & (x > -math.inf), x - x.detach(), gramme.where(pole, 0.0, 1.0)) ** -(n + 1)  # infinite, and so is its slope
+    end = gramme.where(pole & (x > -math.inf), x - x.detach(), gramme.where(pole, 0.0, 1.0)) ** -(
+        n + 1
+    )  # infinite, and so is its slope
     total = gramme.where(pole, end, gramme.where(below, turned, total))
-    return (total * ((-1) ** (n + 1) * (float(math.factorial(n)) if n <= 170 else math.inf))).to(dtype)
+    return (total * ((-1) ** (n + 1) * (float(math.factorial(n)) if n <= 170 else math.inf))).to(
+        dtype
+    )
 
 
 def _polygamma_of(input, n):
@@ -270,7 +312,9 @@ def _cosines(window_length, periodic, weights, dtype, device, requires_grad):
     dtype = dtype or get_default_dtype()
     if window_length <= 1:
         return gramme.ones(window_length, dtype=dtype, device=device, requires_grad=requires_grad)
-    turn = gramme.arange(window_length, dtype=gramme.float64, device=device) * (2 * math.pi / (window_length - (0 if periodic else 1)))
+    turn = gramme.arange(window_length, dtype=gramme.float64, device=device) * (
+        2 * math.pi / (window_length - (0 if periodic else 1))
+    )
     window = gramme.full_like(turn, weights[0])
     for k, weight in enumerate(weights[1:], 1):
         window = window + (turn * k).cos() * (-weight if k % 2 else weight)
@@ -282,7 +326,16 @@ def hann_window(window_length, periodic=True, *, dtype=None, device=None, requir
     return _cosines(window_length, periodic, (0.5, 0.5), dtype, device, requires_grad)
 
 
-def hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, *, dtype=None, device=None, requires_grad=False):
+def hamming_window(
+    window_length,
+    periodic=True,
+    alpha=0.54,
+    beta=0.46,
+    *,
+    dtype=None,
+    device=None,
+    requires_grad=False,
+):
     """alpha - beta * cos (2 pi n / N)."""
     return _cosines(window_length, periodic, (alpha, beta), dtype, device, requires_grad)
 
@@ -296,7 +349,9 @@ def bartlett_window(window_length, periodic=True, *, dtype=None, device=None, re
     """1 - |2 n / N - 1|."""
     if window_length <= 1:
         return _cosines(window_length, periodic, (1.0,), dtype, device, requires_grad)
-    n = gramme.arange(window_length, dtype=gramme.float64, device=device) * (2 / (window_length - (0 if periodic else 1)))
+    n = gramme.arange(window_length, dtype=gramme.float64, device=device) * (
+        2 / (window_length - (0 if periodic else 1))
+    )
     return (1 - (n - 1).abs()).to(dtype or get_default_dtype()).requires_grad_(requires_grad)
 
 
@@ -311,7 +366,9 @@ def _loss(name):
         return getattr(gramme.nn.functional, name)(*args, reduction=how, **kwargs)
 
     loss.__name__ = loss.__qualname__ = name
-    loss.__doc__ = f"nn.functional.{name}, where the reduction may also be 0 (none), 1 (mean) or 2 (sum)."
+    loss.__doc__ = (
+        f"nn.functional.{name}, where the reduction may also be 0 (none), 1 (mean) or 2 (sum)."
+    )
     return loss
 
 
@@ -327,18 +384,37 @@ margin_ranking_loss = _loss("margin_ranking_loss")
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """nn.functional.embedding(indices, weight), where a padding_idx below 0 is none."""
     padding = padding_idx if padding_idx >= 0 else None
-    return gramme.nn.functional.embedding(indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
+    return gramme.nn.functional.embedding(
+        indices, weight, padding, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse
+    )
 
 
-def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True):
-    """nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)."""
-    return gramme.nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps)
+def batch_norm(
+    input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled=True
+):
+    """nn.functional.batch_norm(input, running_mean, running_var, weight, bias, training, momentum,
+    eps)."""
+    return gramme.nn.functional.batch_norm(
+        input, running_mean, running_var, weight, bias, training, momentum, eps
+    )
 
 
-def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled=True):
-    """nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)."""
-    return gramme.nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
-
+def instance_norm(
+    input,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    use_input_stats,
+    momentum,
+    eps,
+    cudnn_enabled=True,
+):
+    """nn.functional.instance_norm(input, running_mean, running_var, weight, bias, use_input_stats,
+    momentum, eps)."""
+    return gramme.nn.functional.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
 
 
 def constant_pad_nd(input, pad, value=0):

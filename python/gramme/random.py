@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers: the process's generator, and generators beside it, `generator=` of all functions that draw."""
+"""Random numbers: the process's generator, and generators beside it, `generator=` of all functions
+that draw."""
 
 import contextlib
 
@@ -9,11 +10,12 @@ from gramme.python_functions import seed, seed_of_system
 
 
 class Generator:
-    """Generator(device="cpu"): a stream of random numbers with a state of its own.  What it gives is the same on every device, and it
-    serves tensors of all, whatever device it names.
+    """Generator(device="cpu"): a stream of random numbers with a state of its own.  What it gives
+    is the same on every device, and it serves tensors of all, whatever device it names.
 
-    The state is an int64 tensor of two elements, seed and next draw.  A function that is given the generator reads it and writes it,
-    in eager and in compiled code.  Equal seeds give equal numbers.  Threads that share one must take turns.
+    The state is an int64 tensor of two elements, seed and next draw.  A function that is given the
+    generator reads it and writes it, in eager and in compiled code.  Equal seeds give equal
+    numbers.  Threads that share one must take turns.
     """
 
     def __init__(self, device="cpu"):
@@ -34,7 +36,9 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise RuntimeError(f"a seed has 64 bits, and {seed} has more")
-        self._state.copy_(gramme.tensor([seed - 2**64 if seed >= 2**63 else seed, 0], device="cpu"))
+        self._state.copy_(
+            gramme.tensor([seed - 2**64 if seed >= 2**63 else seed, 0], device="cpu")
+        )
         return self
 
     def seed(self):
@@ -54,7 +58,10 @@ class Generator:
     def set_state(self, new_state):
         """Goes on where get_state() was called, of this generator or another."""
         if tuple(new_state.shape) != (2,) or new_state.dtype != gramme.int64:
-            raise RuntimeError("the state of a generator is an int64 tensor of 2 elements, as get_state() returns it")
+            raise RuntimeError(
+                "the state of a generator is an int64 tensor of 2 elements, as get_state() returns "
+                "it"
+            )
         self._state.copy_(new_state)
         return self
 

@@ -12,4 +12,16 @@ median, nanmedian = type(gramme.median(_one, 0)), type(gramme.nanmedian(_one, 0)
 sort, topk = type(gramme.sort(_one, 0)), type(gramme.topk(_one, 1, 0))
 del _one
 
-__all__ = ["aminmax", "cummax", "cummin", "kthvalue", "max", "median", "min", "mode", "nanmedian", "sort", "topk"]
+__all__ = [
+    "aminmax",
+    "cummax",
+    "cummin",
+    "kthvalue",
+    "max",
+    "median",
+    "min",
+    "mode",
+    "nanmedian",
+    "sort",
+    "topk",
+]

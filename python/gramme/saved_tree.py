@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands around the tensors of a saved file: lists, dicts and plain values, as JSON in the file's metadata.
+"""What stands around the tensors of a saved file: lists, dicts and plain values, as JSON in the
+file's metadata.
 
-None, True, False, small integers and strings are themselves; all else is [kind, what it is made of].  Containers and tensors are
-numbered in the order in which they begin, so that ["same", n] can stand where one occurs again, inside of itself, too.  A reader
-builds only the classes named here.
+None, True, False, small integers and strings are themselves; all else is [kind, what it is made
+of].  Containers and tensors are numbered in the order in which they begin, so that ["same", n] can
+stand where one occurs again, inside of itself, too.  A reader builds only the classes named here.
 """
 
 import collections
@@ -14,7 +15,10 @@ from gramme.nn.parameter import Parameter
 
 KEY = "gramme.tree"
 _DEEPEST = 100  # containers inside of each other
-_SAVED = "tensors, numbers, strings, bytes, None, dtypes, devices, and lists, tuples, dicts and sets of them"
+_SAVED = (
+    "tensors, numbers, strings, bytes, None, dtypes, devices, and lists, tuples, dicts and sets of "
+    "them"
+)
 
 
 class _Encoder:
@@ -47,18 +51,34 @@ class _Encoder:
             return [kind.__name__, self.add(path, value)]
         if kind in (list, tuple, gramme.Size, collections.deque, set, frozenset):
             values = sorted(value, key=repr) if kind in (set, frozenset) else value
-            return [kind.__name__, [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)]]
+            return [
+                kind.__name__,
+                [self.encode(one, f"{path}.{i}", depth + 1) for i, one in enumerate(values)],
+            ]
         if kind in (dict, collections.OrderedDict):
-            return [kind.__name__, [[self.encode(k, f"{path}.key", depth + 1), self.encode(v, f"{path}.{k}", depth + 1)] for k, v in value.items()]]
+            return [
+                kind.__name__,
+                [
+                    [
+                        self.encode(k, f"{path}.key", depth + 1),
+                        self.encode(v, f"{path}.{k}", depth + 1),
+                    ]
+                    for k, v in value.items()
+                ],
+            ]
         what = "what it is made of"
         if hasattr(value, "state_dict"):
-            what = f"{path}.state_dict(), which load_state_dict(gramme.load(...)) of another {kind.__name__} takes"
+            what = (
+                f"{path}.state_dict(), which load_state_dict(gramme.load(...)) of another "
+                f"{kind.__name__} takes"
+            )
         raise TypeError(f"{path} is a {kind.__name__}, and {_SAVED} can be saved: save {what}")
 
 
 def encode(value, add):
-    """What JSON can hold of a value; add(name, tensor) takes each tensor and gives the list that stands for it: [entry, requires_grad] or
-    [entry, requires_grad, geometry].  The list may be filled in later."""
+    """What JSON can hold of a value; add(name, tensor) takes each tensor and gives the list that
+    stands for it: [entry, requires_grad] or [entry, requires_grad, geometry].  The list may be
+    filled in later."""
     return _Encoder(add).encode(value, "obj")
 
 
@@ -82,7 +102,11 @@ class _Decoder:
         elif name in self.used:
             tensor = tensor.detach()  # the same memory
         self.used.add(name)
-        return Parameter(tensor, requires_grad=requires_grad) if kind == "Parameter" else tensor.requires_grad_(requires_grad)
+        return (
+            Parameter(tensor, requires_grad=requires_grad)
+            if kind == "Parameter"
+            else tensor.requires_grad_(requires_grad)
+        )
 
     def decode(self, node):
         if not isinstance(node, list):
@@ -136,10 +160,22 @@ _GROWING = {
 
 
 def decode(text, tensors, name):
-    """The value of a tree, around the tensors of its file: name -> tensor.  ValueError if it is damaged."""
+    """The value of a tree, around the tensors of its file: name -> tensor.  ValueError if it is
+    damaged."""
     import json
 
     try:
         return _Decoder(tensors).decode(json.loads(text))
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RuntimeError, RecursionError, OverflowError) as error:
-        raise ValueError(f"{name} does not hold what save() writes: {type(error).__name__}: {error}") from None
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+        RuntimeError,
+        RecursionError,
+        OverflowError,
+    ) as error:
+        raise ValueError(
+            f"{name} does not hold what save() writes: {type(error).__name__}: {error}"
+        ) from None

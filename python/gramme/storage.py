@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UntypedStorage: the memory that a tensor and its views share, as bytes; TypedStorage: the same as elements."""
+"""UntypedStorage: the memory that a tensor and its views share, as bytes; TypedStorage: the same as
+elements."""
 
 from gramme._core import Tensor
 
@@ -7,7 +8,8 @@ from gramme._core import Tensor
 class UntypedStorage:
     """What Tensor.untyped_storage() gives; it keeps the memory alive.
 
-    Two are equal if they are the same memory.  len() and nbytes() count bytes, storage[i] reads or writes one of them, a number from 0 to 255.
+    Two are equal if they are the same memory.  len() and nbytes() count bytes, storage[i] reads or
+    writes one of them, a number from 0 to 255.
     """
 
     def __init__(self, tensor):
@@ -41,10 +43,14 @@ class UntypedStorage:
     def resize_(self, size):
         """Makes it `size` bytes large, for all tensors that have it: they keep their elements.
 
-        Errors: RuntimeError for fewer bytes than there are, as tensors may lie in them, and for memory of another library or device.
+        Errors: RuntimeError for fewer bytes than there are, as tensors may lie in them, and for
+        memory of another library or device.
         """
         if size < self.nbytes():
-            raise RuntimeError(f"the storage has {self.nbytes()} bytes, in which tensors may lie, and cannot be made smaller ({size}); drop the tensors")
+            raise RuntimeError(
+                f"the storage has {self.nbytes()} bytes, in which tensors may lie, and cannot be "
+                f"made smaller ({size}); drop the tensors"
+            )
         self._tensor._storage_grow(size)
         return self
 
@@ -78,7 +84,11 @@ class UntypedStorage:
     is_pinned = is_shared
 
     def __getitem__(self, index):
-        return self._bytes()[index].item() if not isinstance(index, slice) else UntypedStorage(self._bytes()[index].clone())
+        return (
+            self._bytes()[index].item()
+            if not isinstance(index, slice)
+            else UntypedStorage(self._bytes()[index].clone())
+        )
 
     def __setitem__(self, index, value):
         self._bytes()[index] = value
@@ -102,9 +112,11 @@ def untyped_storage(input):
 
 
 class TypedStorage:
-    """The result of Tensor.storage(): the tensor's memory as elements of its dtype, in their order there.
+    """The result of Tensor.storage(): the tensor's memory as elements of its dtype, in their order
+    there.
 
-    len() and size() count elements, storage[i] reads or writes one; untyped() is the UntypedStorage.  It keeps the memory alive.
+    len() and size() count elements, storage[i] reads or writes one; untyped() is the
+    UntypedStorage.  It keeps the memory alive.
     """
 
     def __init__(self, tensor):
@@ -126,7 +138,9 @@ class TypedStorage:
 
     def _elements(self):
         data = self._untyped._bytes()
-        return data[: data.numel() // self.dtype.itemsize * self.dtype.itemsize].view(dtype=self.dtype)
+        return data[: data.numel() // self.dtype.itemsize * self.dtype.itemsize].view(
+            dtype=self.dtype
+        )
 
     def data_ptr(self):
         """The address of the first element; 0 if there is none."""
@@ -177,13 +191,19 @@ class TypedStorage:
         return iter(self.tolist())
 
     def __eq__(self, other):
-        return (self.dtype, self._untyped) == (other.dtype, other._untyped) if isinstance(other, TypedStorage) else NotImplemented
+        return (
+            (self.dtype, self._untyped) == (other.dtype, other._untyped)
+            if isinstance(other, TypedStorage)
+            else NotImplemented
+        )
 
     def __hash__(self):
         return hash(self._untyped)
 
     def __repr__(self):
-        return f"[gramme.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+        return (
+            f"[gramme.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+        )
 
 
 def typed_storage(input):

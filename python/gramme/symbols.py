@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch's functions of numbers that may be sizes of a graph: here they are Python's, which the recorder follows."""
+"""torch's functions of numbers that may be sizes of a graph: here they are Python's, which the
+recorder follows."""
 
 import builtins
 import math
@@ -18,13 +19,21 @@ def sym_float(a):
 def sym_max(a, b):
     """The larger number; a float if one of the two is."""
     found = builtins.max(a, b)
-    return builtins.float(found) if isinstance(a, builtins.float) or isinstance(b, builtins.float) else found
+    return (
+        builtins.float(found)
+        if isinstance(a, builtins.float) or isinstance(b, builtins.float)
+        else found
+    )
 
 
 def sym_min(a, b):
     """The smaller number; a float if one of the two is."""
     found = builtins.min(a, b)
-    return builtins.float(found) if isinstance(a, builtins.float) or isinstance(b, builtins.float) else found
+    return (
+        builtins.float(found)
+        if isinstance(a, builtins.float) or isinstance(b, builtins.float)
+        else found
+    )
 
 
 def sym_not(a):

@@ -4,14 +4,16 @@
 import gramme
 from gramme._core import Tensor
 
-_TOLERANCES = {  # rtol, atol: torch's; for the 8-bit floats half a step, relative, and of the subnormals
-    gramme.float8_e4m3fn: (0.0625, 0.001),
-    gramme.float8_e5m2: (0.125, 1e-5),
-    gramme.float16: (1e-3, 1e-5),
-    gramme.bfloat16: (1.6e-2, 1e-5),
-    gramme.float32: (1.3e-6, 1e-5),
-    gramme.float64: (1e-7, 1e-7),
-}
+_TOLERANCES = (
+    {  # rtol, atol: torch's; for the 8-bit floats half a step, relative, and of the subnormals
+        gramme.float8_e4m3fn: (0.0625, 0.001),
+        gramme.float8_e5m2: (0.125, 1e-5),
+        gramme.float16: (1e-3, 1e-5),
+        gramme.bfloat16: (1.6e-2, 1e-5),
+        gramme.float32: (1.3e-6, 1e-5),
+        gramme.float64: (1e-7, 1e-7),
+    }
+)
 
 
 def _as_tensor(value):
@@ -43,7 +45,8 @@ def _position(index, shape):
 def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, check_dtype=True):
     """AssertionError unless |actual - expected| <= atol + rtol * |expected| everywhere.
 
-    Tensors, arrays, numbers, or lists, tuples and dicts of them.  Tolerances default to the dtype's (0 for integers).
+    Tensors, arrays, numbers, or lists, tuples and dicts of them.  Tolerances default to the dtype's
+    (0 for integers).
     """
     if isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
         if len(actual) != len(expected):
@@ -55,7 +58,14 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
         if actual.keys() != expected.keys():
             raise AssertionError(f"keys differ: {sorted(actual)} is not {sorted(expected)}")
         for key in expected:
-            assert_close(actual[key], expected[key], rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=check_dtype)
+            assert_close(
+                actual[key],
+                expected[key],
+                rtol=rtol,
+                atol=atol,
+                equal_nan=equal_nan,
+                check_dtype=check_dtype,
+            )
         return
     actual, expected = _as_tensor(actual), _as_tensor(expected)
     _check_kind(actual, expected, check_dtype)
@@ -78,13 +88,15 @@ def assert_close(actual, expected, *, rtol=None, atol=None, equal_nan=False, che
     if wrong:
         a, e = pairs[worst_at]
         raise AssertionError(
-            f"{wrong} of {len(pairs)} elements are not close (rtol {rtol}, atol {atol}); the worst, at "
+            f"{wrong} of {len(pairs)} elements are not close (rtol {rtol}, atol {atol}); the "
+            "worst, at "
             f"{_position(worst_at, expected.shape)}, is {a} and should be {e}: off by {worst}"
         )
 
 
 def assert_bits_equal(actual, expected):
-    """AssertionError unless shape, dtype and every bit are equal: NaN equals the same NaN, and 0.0 is not -0.0."""
+    """AssertionError unless shape, dtype and every bit are equal: NaN equals the same NaN, and 0.0
+    is not -0.0."""
     actual, expected = _as_tensor(actual), _as_tensor(expected)
     _check_kind(actual, expected, True)
     a = b"".join([actual.contiguous()])
@@ -92,16 +104,22 @@ def assert_bits_equal(actual, expected):
     if a == e:
         return
     size = expected.element_size()
-    wrong = [i for i in range(expected.numel()) if a[i * size : (i + 1) * size] != e[i * size : (i + 1) * size]]
+    wrong = [
+        i
+        for i in range(expected.numel())
+        if a[i * size : (i + 1) * size] != e[i * size : (i + 1) * size]
+    ]
     at = wrong[0]
     raise AssertionError(
-        f"{len(wrong)} of {expected.numel()} elements differ in their bits; the first, at {_position(at, expected.shape)}, is "
+        f"{len(wrong)} of {expected.numel()} elements differ in their bits; the first, at "
+        f"{_position(at, expected.shape)}, is "
         f"{_flat(actual)[at]!r} and should be {_flat(expected)[at]!r}"
     )
 
 
 class CompileCounter:
-    """A back end that runs the graphs as they are, and counts: frame_count graphs, op_count operations in them."""
+    """A back end that runs the graphs as they are, and counts: frame_count graphs, op_count
+    operations in them."""
 
     def __init__(self):
         self.clear()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package's version, and that of CUDA, HIP and XPU that it was built with: none, as nothing of them is needed to build it."""
+"""The package's version, and that of CUDA, HIP and XPU that it was built with: none, as nothing of
+them is needed to build it."""
 
 from gramme._core import __version__
 

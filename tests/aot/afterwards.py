@@ -40,7 +40,8 @@ def outside(results, inputs, leaves):
 
 
 def kind(g):
-    """Whether zeros that go to what was overwritten have a history depends on whether it was a view, which no graph says of inputs."""
+    """Whether zeros that go to what was overwritten have a history depends on whether it was a
+    view, which no graph says of inputs."""
     return "grad" if g is not None and g.requires_grad and g.any() else "plain"
 
 
@@ -87,32 +88,56 @@ def recorded(results, inputs, leaves):
 
 
 def several(seed):
-    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, to all or some, or gradients of some of it."""
+    """Hooks and wishes on what a program gave out, then one to four backwards from some of it, to
+    all or some, or gradients of some of it."""
 
     def run(results, inputs, leaves):
         choose, only, lines = random.Random(f"{seed} several"), random.Random(f"{seed} only"), []
-        tensors = {id(t): t for t in [*leaves, *inputs, *flatten(results)] if isinstance(t, G.Tensor) and t.requires_grad}
+        tensors = {
+            id(t): t
+            for t in [*leaves, *inputs, *flatten(results)]
+            if isinstance(t, G.Tensor) and t.requires_grad
+        }
         tensors, asks = list(tensors.values()), choose.random() < 0.3
         for i, t in enumerate(tensors):
             what = choose.choice(["hook", "change", "keep", "after", None, None, None, None])
             if what in ("hook", "change"):
-                t.register_hook(lambda g, i=i, what=what: (lines.append(f"{what} {i} {bits(g)}"), g * 1.25 if what == "change" else None)[1])
+                t.register_hook(
+                    lambda g, i=i, what=what: (
+                        lines.append(f"{what} {i} {bits(g)}"),
+                        g * 1.25 if what == "change" else None,
+                    )[1]
+                )
             elif what == "after" and t.is_leaf:
-                t.register_post_accumulate_grad_hook(lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}"))
+                t.register_post_accumulate_grad_hook(
+                    lambda t, i=i: lines.append(f"after {i} {bits(t.grad)}")
+                )
             elif what == "keep" and not t.is_leaf:
                 t.retain_grad()
         made = [t for t in tensors if not t.is_leaf]
         for step in range(choose.randint(1, 4) if made else 0):
             roots = choose.sample(made, choose.randint(1, min(3, len(made))))
             how = {"retain_graph": choose.random() < 0.4, "create_graph": choose.random() < 0.15}
-            tangents = [G.full_like(t, 0.3 * (k + 1) + 0.1 * step).detach() for k, t in enumerate(roots)]
+            tangents = [
+                G.full_like(t, 0.3 * (k + 1) + 0.1 * step).detach() for k, t in enumerate(roots)
+            ]
             if asks and choose.random() < 0.5:
                 wanted = choose.sample(tensors, min(2, len(tensors)))
-                lines += lines_of(G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how))
+                lines += lines_of(
+                    G.autograd.grad(roots, wanted, tangents, allow_unused=True, **how)
+                )
             else:
-                some = {"inputs": only.sample(tensors, min(2, len(tensors)))} if only.random() < 0.25 else {}
+                some = (
+                    {"inputs": only.sample(tensors, min(2, len(tensors)))}
+                    if only.random() < 0.25
+                    else {}
+                )
                 G.autograd.backward(roots, tangents, **some, **how)
-            lines += [f"step {step} {i} {bits(t.grad)}" for i, t in enumerate(tensors) if t.grad is not None]
+            lines += [
+                f"step {step} {i} {bits(t.grad)}"
+                for i, t in enumerate(tensors)
+                if t.grad is not None
+            ]
         return lines
 
     return run

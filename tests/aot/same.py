@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything that a caller can see of tensors: what a compiled function must leave as the plain one does."""
+"""Everything that a caller can see of tensors: what a compiled function must leave as the plain one
+does."""
 
 import gramme as G
 
@@ -16,7 +17,8 @@ def bits(t):
 
 
 def describe(tensors):
-    """One line per tensor: elements, layout, place in autograd, and whose memory and object it is."""
+    """One line per tensor: elements, layout, place in autograd, and whose memory and object it
+    is."""
     storages, objects, lines = {}, {}, []
     for t in tensors:
         start = t.data_ptr() - t.storage_offset() * t.element_size()
@@ -24,9 +26,12 @@ def describe(tensors):
         number = objects.setdefault(id(t), len(objects))
         base = t._base
         lines.append(
-            f"object {number} storage {storage}+{t.storage_offset()} {tuple(t.shape)} {t.stride()} {t.dtype} "
-            f"version {t._version} {'grad ' if t.requires_grad else ''}{'leaf ' if t.is_leaf else ''}"
-            f"{'view of ' + str(objects.get(id(base), 'another')) if base is not None else ''} {bits(t)}"
+            f"object {number} storage {storage}+{t.storage_offset()} {tuple(t.shape)} {t.stride()} "
+            f"{t.dtype} "
+            f"version {t._version} "
+            f"{'grad ' if t.requires_grad else ''}{'leaf ' if t.is_leaf else ''}"
+            f"{'view of ' + str(objects.get(id(base), 'another')) if base is not None else ''} "
+            f"{bits(t)}"
         )
     return lines
 
@@ -51,7 +56,8 @@ def outcome(f, inputs, leaves, after=None):
 
 
 def check(make, f, backend="eager", after=None, fullgraph=True, compiled=None):
-    """make () -> (inputs, leaves).  Raises AssertionError with both sides where compiled differs."""
+    """make () -> (inputs, leaves).  Raises AssertionError with both sides where compiled
+    differs."""
     compiled = compiled or G.compile(f, backend=backend, fullgraph=fullgraph)
     inputs, leaves = make()
     want = outcome(f, inputs, leaves, after)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""as_strided: any strides as a chain of views, so that gradients, writes and back ends know it already.  numpy has the second opinion."""
+"""as_strided: any strides as a chain of views, so that gradients, writes and back ends know it
+already.  numpy has the second opinion."""
 
 import numpy
 import pytest
@@ -9,7 +10,8 @@ import gramme as G
 
 backends = pytest.mark.parametrize("backend", ["eager", "tcc", "cc"])
 CASES = [
-    ((3, 4), (4, 1)), ((4, 3), (1, 4)), ((2, 3), (6, 2)), ((5,), (2,)), ((2, 2, 2), (6, 3, 1)), ((), ()), ((3,), (0,)), ((2, 3), (0, 4)),
+    ((3, 4), (4, 1)), ((4, 3), (1, 4)), ((2, 3), (6, 2)), ((5,), (2,)), ((2, 2, 2), (6, 3, 1)),
+    ((), ()), ((3,), (0,)), ((2, 3), (0, 4)),
     ((3, 2, 2), (4, 0, 1)), ((0, 3), (1, 1)), ((1, 12), (99, 1)), ((2, 5), (6, 1)),
 ]  # fmt: skip
 WINDOWS = [((10, 3), (1, 1)), ((4, 6), (2, 1)), ((3, 3, 2), (2, 1, 3)), ((2, 5), (7, 1))]
@@ -21,7 +23,9 @@ def base(n=12):
 
 def by_numpy(size, stride, offset=0):
     memory = base().numpy()
-    return numpy.lib.stride_tricks.as_strided(memory[offset:], size, [4 * s for s in stride]).tolist()
+    return numpy.lib.stride_tricks.as_strided(
+        memory[offset:], size, [4 * s for s in stride]
+    ).tolist()
 
 
 @pytest.mark.parametrize("size, stride", CASES + WINDOWS)
@@ -37,10 +41,21 @@ def test_the_offset_is_that_of_the_storage():
     x = base()
     assert x[2:].as_strided((2, 2), (4, 1), 3).tolist() == by_numpy((2, 2), (4, 1), 3)
     assert x[2:].as_strided((2, 2), (4, 1)).tolist() == by_numpy((2, 2), (4, 1), 2)
-    assert G.as_strided(x.view(3, 4).t(), (12,), (1,)).tolist() == x.tolist()  # memory, not the order of the dimensions
+    assert (
+        G.as_strided(x.view(3, 4).t(), (12,), (1,)).tolist() == x.tolist()
+    )  # memory, not the order of the dimensions
 
 
-@pytest.mark.parametrize("size, stride, offset", [((13,), (1,), None), ((2, 7), (6, 1), None), ((2,), (1, 1), None), ((2,), (1,), 11), ((2,), (-1,), 3)])
+@pytest.mark.parametrize(
+    "size, stride, offset",
+    [
+        ((13,), (1,), None),
+        ((2, 7), (6, 1), None),
+        ((2,), (1, 1), None),
+        ((2,), (1,), 11),
+        ((2,), (-1,), 3),
+    ],
+)
 def test_what_is_not_inside_of_the_tensor_is_an_error(size, stride, offset):
     with pytest.raises(RuntimeError, match="as_strided"):
         base().as_strided(size, stride, offset)
@@ -61,11 +76,20 @@ def test_gradients_of_what_is_there_more_than_once_are_added(size, stride, backe
         y = x.sin().as_strided(size, stride)
         return y * y, y
 
-    check(lambda: ([x := base().requires_grad_()], [x]), f, backend, after=lambda rs: sum((r * (i + 1.5)).sum() for i, r in enumerate(rs)).backward())
+    check(
+        lambda: ([x := base().requires_grad_()], [x]),
+        f,
+        backend,
+        after=lambda rs: sum((r * (i + 1.5)).sum() for i, r in enumerate(rs)).backward(),
+    )
     x = base().requires_grad_()
     x.as_strided(size, stride).sum().backward()
     counts = numpy.zeros(12)
-    numpy.add.at(counts, numpy.lib.stride_tricks.as_strided(numpy.arange(12), size, [8 * s for s in stride]), 1)
+    numpy.add.at(
+        counts,
+        numpy.lib.stride_tricks.as_strided(numpy.arange(12), size, [8 * s for s in stride]),
+        1,
+    )
     assert x.grad.tolist() == counts.tolist()
 
 
@@ -89,19 +113,32 @@ def turned(x):
 
 @backends
 @pytest.mark.parametrize("grad", [False, True])
-@pytest.mark.parametrize("f, make", [
-    (written_through, lambda b: [b]),
-    (written_beside, lambda b: [b.as_strided((2, 4), (6, 1)), b.as_strided((3, 2), (4, 2))]),
-    (turned, lambda b: [b]),
-])
+@pytest.mark.parametrize(
+    "f, make",
+    [
+        (written_through, lambda b: [b]),
+        (written_beside, lambda b: [b.as_strided((2, 4), (6, 1)), b.as_strided((3, 2), (4, 2))]),
+        (turned, lambda b: [b]),
+    ],
+)
 def test_writes_and_inputs_that_overlap(f, make, grad, backend):
     def inputs():
         leaf = base().requires_grad_() if grad else base()
         b = leaf * 1.25
         return make(b) + [b], [leaf] if grad else []
 
-    whole = not (grad and f is turned)  # a write to what has become a view of itself by several steps, with a history: plain Python
-    check(inputs, lambda *given: f(*given[:-1]), backend, fullgraph=whole, after=(lambda rs: sum(r.sum() for r in rs).backward()) if grad and f is written_through else None)
+    whole = not (
+        grad and f is turned
+    )  # a write to what has become a view of itself by several steps, with a history: plain Python
+    check(
+        inputs,
+        lambda *given: f(*given[:-1]),
+        backend,
+        fullgraph=whole,
+        after=(lambda rs: sum(r.sum() for r in rs).backward())
+        if grad and f is written_through
+        else None,
+    )
 
 
 @backends
@@ -156,12 +193,22 @@ def test_second_derivatives():
     assert second(G.compile(f, backend="eager")) == second(f)
 
 
-# -- Inputs with gaps, or of which several elements are one place: what they are views of has the memory ---------------------------------
+# -- Inputs with gaps, or of which several elements are one place: what they are views of has the me
 
 PARTS = [
-    "m[::2]", "m.view(3, 4)[:, 1:3]", "m[:3].expand(4, 3)", "m.view(3, 4)[1]", "m.unfold(0, 3, 2)", "m[1:]", "m.view(3, 4).t()[1:]", "m.view(2, 6)[:, ::3]", "m.view(3, 4).diagonal()",
+    "m[::2]", "m.view(3, 4)[:, 1:3]", "m[:3].expand(4, 3)", "m.view(3, 4)[1]", "m.unfold(0, 3, 2)",
+    "m[1:]", "m.view(3, 4).t()[1:]", "m.view(2, 6)[:, ::3]", "m.view(3, 4).diagonal()",
 ]  # fmt: skip
-SHAPES = [((3, 2), (3, 1)), ((2, 3), (1, 1)), ((2, 2), (2, 2)), ((3,), (0,)), ((2,), (3,)), ((), ()), ((5,), (1,), 2), ((2, 2), (4, 1), 0)]
+SHAPES = [
+    ((3, 2), (3, 1)),
+    ((2, 3), (1, 1)),
+    ((2, 2), (2, 2)),
+    ((3,), (0,)),
+    ((2,), (3,)),
+    ((), ()),
+    ((5,), (1,), 2),
+    ((2, 2), (4, 1), 0),
+]
 
 
 @pytest.mark.parametrize("case", SHAPES, ids=str)
@@ -174,7 +221,9 @@ def test_parts_reach_what_they_are_part_of(part, case, backend):
     x = base().requires_grad_()
     y = f(x)
     offset = case[2] if len(case) > 2 else eval(part, {"m": base()}).storage_offset()
-    places = numpy.lib.stride_tricks.as_strided(numpy.arange(40)[offset:], case[0], [8 * s for s in case[1]])
+    places = numpy.lib.stride_tricks.as_strided(
+        numpy.arange(40)[offset:], case[0], [8 * s for s in case[1]]
+    )
     assert y.tolist() == (base().numpy()[places] * 2).tolist()
     (y * G.arange(1.0, 1 + y.numel()).view(y.shape)).sum().backward()
     slopes = numpy.zeros(12)
@@ -186,7 +235,10 @@ def test_parts_reach_what_they_are_part_of(part, case, backend):
 @pytest.mark.parametrize("to", [".mul_(3)", ".zero_()"])
 def test_writes_to_what_parts_reach(part, to):
     scope = {"G": G}
-    exec(f"def f(x):\n    m = x * 1\n    {part}.as_strided((2, 2), (2, 1)){to}\n    return m * 2\n", scope)
+    exec(
+        f"def f(x):\n    m = x * 1\n    {part}.as_strided((2, 2), (2, 1)){to}\n    return m * 2\n",
+        scope,
+    )
     leaf = base().requires_grad_
 
     def make():
@@ -203,7 +255,12 @@ def test_the_view_is_of_what_has_the_memory():
     assert y._base is x and y.data_ptr() == x.data_ptr() + 4
     outside = x.detach()[1::3]
     assert outside.as_strided((5,), (1,)).tolist() == x.tolist()[1:6]
-    for f in (lambda: x[::2].as_strided((7,), (2,)), lambda: x.as_strided((2,), (-1,), 3), lambda: x.as_strided((3,), (5,), 2), lambda: x.as_strided((2, 2), (1,))):
+    for f in (
+        lambda: x[::2].as_strided((7,), (2,)),
+        lambda: x.as_strided((2,), (-1,), 3),
+        lambda: x.as_strided((3,), (5,), 2),
+        lambda: x.as_strided((2, 2), (1,)),
+    ):
         with pytest.raises(RuntimeError):
             f()
     leaf = x[::2].detach().requires_grad_()

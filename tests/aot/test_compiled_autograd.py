@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backward passes under compiled autograd: everything that a program can see is what the engine does, operation by operation.
+"""Backward passes under compiled autograd: everything that a program can see is what the engine
+does, operation by operation.
 
-A scenario is run with it and without; it returns lines, or raises, and both must be the same.  GM_RANDOM_MEMORY: how many random programs.
+A scenario is run with it and without; it returns lines, or raises, and both must be the same.
+GM_RANDOM_MEMORY: how many random programs.
 """
 
 import contextlib
@@ -35,11 +37,16 @@ def counts():
 
 
 def run(scenario, scope):
-    """The lines of a scenario, which calls `say` for each and runs its backward passes in `scope ()`."""
+    """The lines of a scenario, which calls `say` for each and runs its backward passes in `scope
+    ()`."""
     lines = []
 
     def say(*words):
-        lines.append(" ".join(f"{w} {bits(w)} {w.stride()}" if isinstance(w, G.Tensor) else str(w) for w in words))
+        lines.append(
+            " ".join(
+                f"{w} {bits(w)} {w.stride()}" if isinstance(w, G.Tensor) else str(w) for w in words
+            )
+        )
 
     try:
         scenario(say, scope)
@@ -57,7 +64,9 @@ def same(scenario, backend="eager"):
 
 
 def leaf(*shape):
-    return (G.arange(int(G.tensor(shape).prod())).float() * 0.37 - 1.5).reshape(shape).requires_grad_()
+    return (
+        (G.arange(int(G.tensor(shape).prod())).float() * 0.37 - 1.5).reshape(shape).requires_grad_()
+    )
 
 
 def named(say, name, change=None):
@@ -68,7 +77,7 @@ def named(say, name, change=None):
     return hook
 
 
-# -- Random programs ---------------------------------------------------------------------------------------------------
+# -- Random programs -------------------------------------------------------------------------------
 
 
 def outcome(program, f, k, scope):
@@ -80,7 +89,11 @@ def outcome(program, f, k, scope):
     lines = describe(inputs + flatten(results))
     try:
         with scope():
-            lines += (getattr(afterwards, program.after)(results, inputs, leaves) or []) if program.after else []
+            lines += (
+                (getattr(afterwards, program.after)(results, inputs, leaves) or [])
+                if program.after
+                else []
+            )
     except RuntimeError as error:
         lines.append(str(error))
     return lines + gradients(leaves) + [str(t.grad.stride()) for t in leaves if t.grad is not None]
@@ -101,7 +114,7 @@ def test_random_programs_have_the_same_gradients(part):
     assert counts()["hits"] > 0 and counts()["captures"] > counts()["recompiles"]
 
 
-# -- Hooks -------------------------------------------------------------------------------------------------------------
+# -- Hooks -----------------------------------------------------------------------------------------
 
 
 def hooks_everywhere(say, scope):
@@ -210,12 +223,17 @@ def doubled(grad):
 
 
 def hooks_that_are_programs(say, scope):
-    """Arithmetic on the gradient, with what it closes over: numbers, tensors, an object; all of it may be another one the next time."""
+    """Arithmetic on the gradient, with what it closes over: numbers, tensors, an object; all of it
+    may be another one the next time."""
     ws, b, scale = [leaf(4, 4) for _ in range(3)], leaf(4), G.tensor([1.0, 2.0, 3.0, 4.0])
     for k in range(4):
         clipper, factor = Clipper(0.25 * (k + 1)), 1.0 + k // 2
         handles = [w.register_hook(clipper.clip) for w in ws]
-        handles += [b.register_hook(lambda g: g * scale * factor), b.register_hook(doubled), ws[0].register_hook(lambda g: None)]
+        handles += [
+            b.register_hook(lambda g: g * scale * factor),
+            b.register_hook(doubled),
+            ws[0].register_hook(lambda g: None),
+        ]
         h = leaf(2, 4).detach()
         for w in ws:
             h = (h @ w).tanh()
@@ -232,7 +250,8 @@ def hooks_that_are_programs(say, scope):
 
 
 def hooks_that_look_at_gradients(say, scope):
-    """Those of other leaves, by name or because they have the tensor: as far as they have been added up."""
+    """Those of other leaves, by name or because they have the tensor: as far as they have been
+    added up."""
     w, v = leaf(4), leaf(4)
     for k in range(6):
         first, second = w.grad, v.grad
@@ -274,7 +293,7 @@ def hooks_of_one_code_on_many_layouts(say, scope):
         say(w.grad, v.grad, u.grad)
 
 
-# -- Saved tensors, functions, regions -----------------------------------------------------------------------------------
+# -- Saved tensors, functions, regions -------------------------------------------------------------
 
 
 def saved_hooks(say, scope):
@@ -372,7 +391,7 @@ def views_that_are_written_to(say, scope):
     say(w.grad, v.grad)
 
 
-# -- What is asked for ---------------------------------------------------------------------------------------------------
+# -- What is asked for -----------------------------------------------------------------------------
 
 
 def gradients_as_results(say, scope):
@@ -380,7 +399,13 @@ def gradients_as_results(say, scope):
     h = (w * v).sin()
     y = h.exp() * h
     with scope():
-        found = G.autograd.grad([y, h], [w, h, v, u], [G.ones(3, 4), G.ones(3, 4) * 2], retain_graph=True, allow_unused=True)
+        found = G.autograd.grad(
+            [y, h],
+            [w, h, v, u],
+            [G.ones(3, 4), G.ones(3, 4) * 2],
+            retain_graph=True,
+            allow_unused=True,
+        )
         say(*[t for t in found], found[1].requires_grad)
         say(*G.autograd.grad(y.sum(), [h, h]), w.grad)
         y.sum().backward()
@@ -428,7 +453,10 @@ def differentiable_gradients(say, scope):
         first = G.autograd.grad((w.tanh() * v * w).sum(), [w, v], create_graph=True)
         second = G.autograd.grad(sum((d * d).sum() for d in first), [w, v], create_graph=True)
         third = G.autograd.grad(sum((d * d).sum() for d in second), [w, v])
-    say(*(bits(d) for d in first + second + third), [d.requires_grad for d in first + second + third])
+    say(
+        *(bits(d) for d in first + second + third),
+        [d.requires_grad for d in first + second + third],
+    )
     w.exp().sum().backward(create_graph=True)
     say(bits(w.grad), w.grad.requires_grad)
 
@@ -449,7 +477,8 @@ def leaves_that_are_named(say, scope):
 
 
 def final_callbacks(say, scope):
-    """They run when all is done, in the order of asking, also those that one of them asks for; not after an error."""
+    """They run when all is done, in the order of asking, also those that one of them asks for; not
+    after an error."""
     queue = G.autograd.Variable._execution_engine.queue_callback
     w, v = leaf(4), leaf(4)
     h = w.exp() * v
@@ -496,7 +525,11 @@ def nothing_arrives(say, scope):
     say(w.grad, v.grad)
 
 
-SCENARIOS = [f for name, f in list(globals().items()) if getattr(f, "__code__", None) and f.__code__.co_varnames[:2] == ("say", "scope")]
+SCENARIOS = [
+    f
+    for name, f in list(globals().items())
+    if getattr(f, "__code__", None) and f.__code__.co_varnames[:2] == ("say", "scope")
+]
 
 
 @backends
@@ -511,10 +544,12 @@ def test_hook_12_pack_runs_once_and_unpack_in_the_order_of_use():
     lines = run(saved_hooks, lambda: compiled_autograd.enable("eager"))
     packs = [line.split(" ", 1)[1] for line in lines if line.startswith("pack")]
     unpacks = [line.split(" ", 1)[1] for line in lines if line.startswith("unpack")]
-    assert len(packs) == 6 and unpacks[:6] == unpacks[6:] and sorted(unpacks[:6]) == sorted(packs)  # each packed once, each unpacked per backward
+    assert (
+        len(packs) == 6 and unpacks[:6] == unpacks[6:] and sorted(unpacks[:6]) == sorted(packs)
+    )  # each packed once, each unpacked per backward
 
 
-# -- The cache -----------------------------------------------------------------------------------------------------------
+# -- The cache -------------------------------------------------------------------------------------
 
 
 def train(n, steps, backend, width=8):
@@ -567,7 +602,9 @@ def test_with_create_graph_gradients_are_graphs_that_can_be_differentiated(backe
         if k == 0:
             first = counts()
             assert first["captures"] >= 2
-        assert counts()["captures"] == first["captures"] and counts()["hits"] == k * first["captures"]
+        assert (
+            counts()["captures"] == first["captures"] and counts()["hits"] == k * first["captures"]
+        )
 
 
 def test_with_create_graph_a_gradient_that_needs_none_is_another_graph():
@@ -586,7 +623,9 @@ def test_with_create_graph_saved_tensor_hooks_see_each_operation():
     def scenario(say, scope):
         w = leaf(4)
         loss = (w.tanh() * w).sum()
-        with G.autograd.graph.saved_tensors_hooks(lambda t: (say("pack", t), t)[1], lambda t: t), scope():
+        with G.autograd.graph.saved_tensors_hooks(
+            lambda t: (say("pack", t), t)[1], lambda t: t
+        ), scope():
             (first,) = G.autograd.grad(loss, [w], create_graph=True)
         say(*G.autograd.grad([first.sum()], [w]))
 
@@ -613,7 +652,9 @@ def test_a_hook_cuts_the_backward_in_two():
     with compiled_autograd.enable(backend):
         (h.exp() * h).sum().backward()
     assert len(graphs) == 2
-    assert any("matmul" in name for name in graphs[1]) and not any("matmul" in name for name in graphs[0])
+    assert any("matmul" in name for name in graphs[1]) and not any(
+        "matmul" in name for name in graphs[0]
+    )
 
 
 def test_a_hook_that_is_a_program_is_part_of_the_graph():
@@ -630,10 +671,14 @@ def test_a_hook_that_is_a_program_is_part_of_the_graph():
         with compiled_autograd.enable(backend):
             (h.sin() * h).sum().backward()
         w.grad = None
-        assert len(graphs) == [2, 3, 3, 3, 4][k]  # cut in two; whole; found again; cut once more, for the new factor; whole
+        assert (
+            len(graphs) == [2, 3, 3, 3, 4][k]
+        )  # cut in two; whole; found again; cut once more, for the new factor; whole
         factor[0] = 3.0 if k < 2 else 4.0
         if k == 1:
-            assert any("exp" in name for name in graphs[2]) and any("matmul" in name for name in graphs[2])
+            assert any("exp" in name for name in graphs[2]) and any(
+                "matmul" in name for name in graphs[2]
+            )
 
 
 def test_a_known_hook_before_one_that_is_not_runs_once():
@@ -659,7 +704,13 @@ def test_a_known_hook_before_one_that_is_not_runs_once():
 
 def names_into(graphs):
     def backend(graph, examples):
-        graphs.append([node.name.rsplit("_", 1)[0] for node in graph.graph.nodes if node.op == "call_function"])
+        graphs.append(
+            [
+                node.name.rsplit("_", 1)[0]
+                for node in graph.graph.nodes
+                if node.op == "call_function"
+            ]
+        )
         return graph
 
     return backend
@@ -700,9 +751,13 @@ def test_hook_23_the_body_of_a_hook_inside_of_a_function_is_traced():
         want = gradients_of(f, (3, 3), (3, 3), compiled_autograd.disable())
         assert gradients_of(c, (3, 3), (3, 3), compiled_autograd.enable(backend)) == want
         whole = [g for g in graphs if "cosh" in g]
-        assert counted(len(whole)) == [0, 1, 1, 1, 1, 2][k]  # called; traced; found again; called for the new factor; not found; traced
+        assert (
+            counted(len(whole)) == [0, 1, 1, 1, 1, 2][k]
+        )  # called; traced; found again; called for the new factor; not found; traced
         factor[0] = 3.0 if k < 3 else 4.0
-    assert all("matmul" in g and "cos" in g and "mul" in g for g in whole)  # the function's backward, and the double of x
+    assert all(
+        "matmul" in g and "cos" in g and "mul" in g for g in whole
+    )  # the function's backward, and the double of x
     assert "host_call" not in " ".join(sum(whole, []))
 
 
@@ -734,15 +789,22 @@ LOG, SCALE = [], G.tensor([1.0, 2.0, 3.0])
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("second", [None, reads, sees], ids=lambda f: f and f.__name__)
 @pytest.mark.parametrize("hook", [sees, reads, in_place, stays, columns], ids=lambda f: f.__name__)
-def test_hook_23_gradients_and_order_are_those_of_the_hook_that_is_called(hook, second, dynamic, backend):
+def test_hook_23_gradients_and_order_are_those_of_the_hook_that_is_called(
+    hook, second, dynamic, backend
+):
     f = hooked(hook, second)
     c = G.compile(f, backend="eager", dynamic=dynamic)
     for after in (None, sees, lambda g: g * 2):
-        for n in (3, 3, 3, 3) if not dynamic or hook is reads or second is reads else (3, 4, 3, 4, 3, 4):
+        for n in (
+            (3, 3, 3, 3) if not dynamic or hook is reads or second is reads else (3, 4, 3, 4, 3, 4)
+        ):
             LOG.clear()
             want = gradients_of(f, (n, n), (n, n), compiled_autograd.disable(), after), LOG[:]
             LOG.clear()
-            assert (gradients_of(c, (n, n), (n, n), compiled_autograd.enable(backend), after), LOG) == want
+            assert (
+                gradients_of(c, (n, n), (n, n), compiled_autograd.enable(backend), after),
+                LOG,
+            ) == want
 
 
 # HOOK-23
@@ -752,7 +814,9 @@ def test_hook_23_saved_tensors_retained_graphs_and_gradients_that_are_missing():
         c = G.compile(hooked(reads, stays), backend="eager")
         for _ in range(3):
             x = leaf(3, 3)
-            with G.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: (say("unpack", t), t)[1]):
+            with G.autograd.graph.saved_tensors_hooks(
+                lambda t: t.clone(), lambda t: (say("unpack", t), t)[1]
+            ):
                 a, b = c(x, leaf(3, 3))
             a.retain_grad()
             with scope():
@@ -772,7 +836,9 @@ def test_an_error_of_a_back_end_is_the_backwards():
         raise ZeroDivisionError("broken")
 
     w = leaf(4)
-    with compiled_autograd.enable(backend), pytest.raises(G.compiler.BackendCompilerFailed) as caught:
+    with compiled_autograd.enable(backend), pytest.raises(
+        G.compiler.BackendCompilerFailed
+    ) as caught:
         (w.exp() * w).sum().backward()
     assert isinstance(caught.value.inner_exception, ZeroDivisionError)
     (w.exp() * w).sum().backward()
@@ -821,7 +887,7 @@ def test_it_is_a_matter_of_the_thread():
     assert counts()["hits"] == 9
 
 
-# -- The switch ----------------------------------------------------------------------------------------------------------
+# -- The switch ------------------------------------------------------------------------------------
 
 
 @G.compiler.disable
@@ -848,7 +914,9 @@ def test_the_switch_takes_the_back_end_of_the_compiled_function():
     config.compiled_autograd = True
     try:
         G.compile(step, backend=backend)(w, leaf(2, 4).detach())
-        assert counts()["captures"] == 1 and any("tanh" not in text and "mul" in text and "matmul" not in text for text in graphs)
+        assert counts()["captures"] == 1 and any(
+            "tanh" not in text and "mul" in text and "matmul" not in text for text in graphs
+        )
         assert bits(w.grad) == bits(want.grad)
         inside = len(graphs)
         (w.exp() * w).sum().backward()  # the default one

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory that a compiled backward reads for the last time becomes that of the gradients it makes: nobody can tell but by the bytes."""
+"""Memory that a compiled backward reads for the last time becomes that of the gradients it makes:
+nobody can tell but by the bytes."""
 
 import pytest
 
@@ -25,7 +26,8 @@ def compiled(f, backend):
 
 
 def fresh_bytes(f, backend=None):
-    """What the backward takes at its height beyond what there was before it, in tensors of N floats."""
+    """What the backward takes at its height beyond what there was before it, in tensors of N
+    floats."""
     call = compiled(f, backend) if backend else f
     for _ in range(3):
         x, w, g = numbers(1).requires_grad_(), numbers(2).requires_grad_(), numbers(3)
@@ -37,7 +39,9 @@ def fresh_bytes(f, backend=None):
     return taken
 
 
-@pytest.mark.parametrize("backend, most", [("tcc", 0.5), ("cc", 0.5), ("auto", 0.5), ("eager", 3.5)])
+@pytest.mark.parametrize(
+    "backend, most", [("tcc", 0.5), ("cc", 0.5), ("auto", 0.5), ("eager", 3.5)]
+)
 def test_gradients_lie_where_saved_tensors_were(backend, most):
     """Two gradients, and none of them allocated: what else is taken is the back end's workspace."""
     assert counted(fresh_bytes(chain, backend)) < most < fresh_bytes(chain)
@@ -120,7 +124,7 @@ def test_packed_tensors_and_gradients_of_gradients(backend):
     assert run(compiled(chain, backend)) == run(chain)
 
 
-# -- Writes to inputs ---------------------------------------------------------------------------------
+# -- Writes to inputs ------------------------------------------------------------------------------
 
 
 def step(p, g, m):
@@ -181,7 +185,11 @@ def test_writes_in_place_have_the_bits_and_the_versions_of_plain_ones(backend, f
             old = f(p, g, m)
             f(p, g, m)
         assert p.data_ptr() == place
-        lines = [t.tolist() for t in (p, g, m)] + [p._version, m._version, old if old is None else old.tolist()]
+        lines = [t.tolist() for t in (p, g, m)] + [
+            p._version,
+            m._version,
+            old if old is None else old.tolist(),
+        ]
         if part == "history":
             p.sum().backward()
             lines.append(leaf.grad.tolist())
@@ -198,7 +206,9 @@ def saved_and_written(x, w):
 
 @backends
 def test_a_write_to_what_the_backward_reads(backend):
-    """The old elements are saved: either they lie elsewhere, or the backward says that they changed, as in plain Python."""
+    """The old elements are saved: either they lie elsewhere, or the backward says that they
+    changed, as in plain Python."""
+
     def run(f):
         x, w = numbers(1).requires_grad_(), numbers(2)
         y = f(x, w)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A backward that fails in a compiled function leaves what it leaves in plain Python.
 
-Tables of programs: operations that fail, and functions of the program that raise, in the backward; what is compared with plain Python is the error, the gradients of the leaves, what was
-called, the generator's state, and the innermost frame of the traceback.
+Tables of programs: operations that fail, and functions of the program that raise, in the backward;
+what is compared with plain Python is the error, the gradients of the leaves, what was called, the
+generator's state, and the innermost frame of the traceback.
 """
 
 import contextlib
@@ -19,7 +20,10 @@ BACKENDS = ["eager", "tcc"]
 
 
 def leaves():
-    return [g.tensor(v, requires_grad=True) for v in ([1.0, 2.0, 3.0], [0.5, 0.25, 2.0], [1.5, -1.0, 0.25])]
+    return [
+        g.tensor(v, requires_grad=True)
+        for v in ([1.0, 2.0, 3.0], [0.5, 0.25, 2.0], [1.5, -1.0, 0.25])
+    ]
 
 
 # -- Operations whose result nobody reads
@@ -71,15 +75,33 @@ def places_of(forward, backward, fail):
         "forward, unread": lambda x, i: (forward.apply(x, i), x + 1)[1],
         "backward": lambda x, i: backward.apply(x, i),
         "backward, among others": lambda x, i: (backward.apply(x.exp(), i) * x).sin(),
-        "backward in a checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(lambda x, i: backward.apply(x, i).sin(), x, i, use_reentrant=False),
-        "backward in a branch": lambda x, i: g.cond(i.sum() > -5, lambda x, i: backward.apply(x, i), lambda x, i: x + 2, (x, i)),
-        "gradient inside": lambda x, i: (x.requires_grad and g.autograd.grad(backward.apply(x * 1, i).sum(), [x]), x + 1)[1],
+        "backward in a checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(
+            lambda x, i: backward.apply(x, i).sin(), x, i, use_reentrant=False
+        ),
+        "backward in a branch": lambda x, i: g.cond(
+            i.sum() > -5, lambda x, i: backward.apply(x, i), lambda x, i: x + 2, (x, i)
+        ),
+        "gradient inside": lambda x, i: (
+            x.requires_grad and g.autograd.grad(backward.apply(x * 1, i).sum(), [x]),
+            x + 1,
+        )[1],
         "branch": lambda x, i: g.cond(i.sum() > -5, unread, lambda x, i: x + 2, (x, i)),
-        "branch, unread": lambda x, i: (g.cond(i.sum() > -5, unread, lambda x, i: x + 2, (x, i)), x + 1)[1],
-        "loop": lambda x, i: g.while_loop(lambda k, x: k < 2, lambda k, x: (k + 1, unread(x, i)), (g.tensor(0), x))[1],
-        "condition of a loop": lambda x, i: g.while_loop(lambda k, x: (unread(x, i), k < 2)[1], lambda k, x: (k + 1, x + 1), (g.tensor(0), x))[1],
-        "scan": lambda x, i: g.scan(lambda c, v: (unread(x, i).sum() * 0 + c + v, c * 2), x[0].clone(), x)[1],
-        "checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(lambda x, i: unread(x, i).sin(), x, i, use_reentrant=False),
+        "branch, unread": lambda x, i: (
+            g.cond(i.sum() > -5, unread, lambda x, i: x + 2, (x, i)),
+            x + 1,
+        )[1],
+        "loop": lambda x, i: g.while_loop(
+            lambda k, x: k < 2, lambda k, x: (k + 1, unread(x, i)), (g.tensor(0), x)
+        )[1],
+        "condition of a loop": lambda x, i: g.while_loop(
+            lambda k, x: (unread(x, i), k < 2)[1], lambda k, x: (k + 1, x + 1), (g.tensor(0), x)
+        )[1],
+        "scan": lambda x, i: g.scan(
+            lambda c, v: (unread(x, i).sum() * 0 + c + v, c * 2), x[0].clone(), x
+        )[1],
+        "checkpoint": lambda x, i: g.utils.checkpoint.checkpoint(
+            lambda x, i: unread(x, i).sin(), x, i, use_reentrant=False
+        ),
     }
 
 
@@ -106,7 +128,9 @@ def test_an_operation_that_fails_does_so_without_a_reader_wherever_it_stands(pla
             compiled = g.compile(f, backend=backend)
             for requires_grad in (True, False):
                 for fails in (True, False):
-                    assert place_outcome(compiled, fails, requires_grad) == place_outcome(f, fails, requires_grad), name
+                    assert place_outcome(compiled, fails, requires_grad) == place_outcome(
+                        f, fails, requires_grad
+                    ), name
 
 
 def test_a_gradient_that_is_differentiated_again_fails_without_a_reader():
@@ -126,7 +150,11 @@ def test_a_gradient_that_is_differentiated_again_fails_without_a_reader():
 
     compiled = g.compile(f, backend="eager", fullgraph=True)
     assert outcome(compiled, False) == outcome(f, False) == [4.0, 4.0]
-    assert outcome(compiled, True) == outcome(f, True) == "gather: index 9 is out of bounds for dimension 0 with size 2"
+    assert (
+        outcome(compiled, True)
+        == outcome(f, True)
+        == "gather: index 9 is out of bounds for dimension 0 with size 2"
+    )
 
 
 # -- Written to between a call and its backward
@@ -166,7 +194,9 @@ def written_outcome(f, of_leaf, in_graph):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", QUOTIENTS)
-def test_what_plain_gradients_read_is_watched_though_the_compiled_backward_does_without(name, backend):
+def test_what_plain_gradients_read_is_watched_though_the_compiled_backward_does_without(
+    name, backend
+):
     f = QUOTIENTS[name]
     compiled = g.compile(f, backend=backend)
     for of_leaf in (False, True):
@@ -319,7 +349,15 @@ def nodes_before_an_operation(x, w, v, i):
     return (b * w).sum()
 
 
-PROGRAMS = [two_hooks, hooks_that_change, beside, node, two_nodes, hooks_before_an_operation, nodes_before_an_operation]
+PROGRAMS = [
+    two_hooks,
+    hooks_that_change,
+    beside,
+    node,
+    two_nodes,
+    hooks_before_an_operation,
+    nodes_before_an_operation,
+]
 
 
 def raising_outcome(f, fails, of_leaves):
@@ -338,7 +376,11 @@ def raising_outcome(f, fails, of_leaves):
         said = type(error), str(error)
         last = traceback.extract_tb(error.__traceback__)[-1]
         frame = None if fails else (last.name, last.lineno)
-    left = [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:], g.get_rng_state().tolist()
+    left = (
+        [None if t.grad is None else t.grad.tolist() for t in (x, w, v)],
+        CALLED[:],
+        g.get_rng_state().tolist(),
+    )
     RAISES[0] = None
     try:
         y.backward()  # plain Python refuses it where an operation that has run needs what it saved
@@ -346,30 +388,57 @@ def raising_outcome(f, fails, of_leaves):
     except (RuntimeError, IndexError) as error:
         again = type(error)
     RAISES[0] = was
-    return said, frame, left, again, [None if t.grad is None else t.grad.tolist() for t in (x, w, v)], CALLED[:]
+    return (
+        said,
+        frame,
+        left,
+        again,
+        [None if t.grad is None else t.grad.tolist() for t in (x, w, v)],
+        CALLED[:],
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("f", PROGRAMS)
-def test_a_function_of_the_program_that_raises_in_a_backward_is_called_once_at_its_place(f, backend):
+def test_a_function_of_the_program_that_raises_in_a_backward_is_called_once_at_its_place(
+    f, backend
+):
     g.compiler.reset()
     compiled = g.compile(f, backend=backend, fullgraph=True)
-    for RAISES[0] in (None, *((name, kind) for name in ("a", "b", "twice", "in place", "node") for kind in (ValueError, KeyboardInterrupt))):
+    for RAISES[0] in (
+        None,
+        *(
+            (name, kind)
+            for name in ("a", "b", "twice", "in place", "node")
+            for kind in (ValueError, KeyboardInterrupt)
+        ),
+    ):
         for fails, of_leaves in ((False, False), (True, False), (False, True), (True, True)):
             want = raising_outcome(f, fails, of_leaves)
-            assert raising_outcome(compiled, fails, of_leaves) == want, (RAISES[0], fails, of_leaves)
+            assert raising_outcome(compiled, fails, of_leaves) == want, (
+                RAISES[0],
+                fails,
+                of_leaves,
+            )
     RAISES[0] = None
 
 
 @pytest.mark.parametrize("f", PROGRAMS)
 def test_such_a_function_is_called_once_at_its_place_by_compiled_autograd_too(f):
     compiled = g.compile(f, backend="eager", fullgraph=True)
-    for RAISES[0] in (None, *((name, ValueError) for name in ("a", "b", "twice", "in place", "node"))):
+    for RAISES[0] in (
+        None,
+        *((name, ValueError) for name in ("a", "b", "twice", "in place", "node")),
+    ):
         for fails, of_leaves in ((False, False), (True, False), (True, True)):
             want = raising_outcome(f, fails, of_leaves)
             for run in (f, compiled, compiled):
                 with g._dynamo.compiled_autograd.enable("eager"):
-                    assert raising_outcome(run, fails, of_leaves) == want, (RAISES[0], fails, of_leaves)
+                    assert raising_outcome(run, fails, of_leaves) == want, (
+                        RAISES[0],
+                        fails,
+                        of_leaves,
+                    )
     RAISES[0] = None
 
 
@@ -426,7 +495,10 @@ def random_program(seed):
         if "{new}" in text:
             made.append(f"t{k}")
             names.append(f"t{k}")
-    lines.append("return " + " + ".join(f"{name}.sum()" for name in made[-dice.randint(1, 3) :] or ["(x * w * v)"]))
+    lines.append(
+        "return "
+        + " + ".join(f"{name}.sum()" for name in made[-dice.randint(1, 3) :] or ["(x * w * v)"])
+    )
     source = "def f(x, w, v, i):\n" + "".join(f"    {line}\n" for line in lines)
     file = f"<failing backward {seed}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
@@ -438,7 +510,9 @@ def random_program(seed):
 def random_outcome(f, fails, of_leaves):
     try:
         outcome = raising_outcome(f, fails, of_leaves)
-        return outcome[:3] if of_leaves else outcome  # where a leaf's hook raises, plain Python may have used up less
+        return (
+            outcome[:3] if of_leaves else outcome
+        )  # where a leaf's hook raises, plain Python may have used up less
     except (IndexError, RuntimeError) as error:  # of the forward
         return str(error), CALLED[:]
 
@@ -455,7 +529,12 @@ def test_random_programs_fail_as_in_plain_python():
             for fails, of_leaves in ((False, False), (True, False), (True, True)):
                 want = random_outcome(f, fails, of_leaves)
                 for run, enabled in ((compiled, False), (f, True), (compiled, True)):
-                    with g._dynamo.compiled_autograd.enable(BACKENDS[seed % 2]) if enabled else contextlib.nullcontext():
+                    with g._dynamo.compiled_autograd.enable(
+                        BACKENDS[seed % 2]
+                    ) if enabled else contextlib.nullcontext():
                         have = random_outcome(run, fails, of_leaves)
-                    assert have == want, f"seed {seed}, {run is f}, {enabled}, {RAISES[0]}, {fails}, {of_leaves}\n{source}"
+                    assert have == want, (
+                        f"seed {seed}, {run is f}, {enabled}, {RAISES[0]}, {fails}, "
+                        f"{of_leaves}\n{source}"
+                    )
     RAISES[0] = None

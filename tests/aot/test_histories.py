@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled functions leave behind in autograd: where hooks wait, what is kept for the backward, and how often, as in plain ones."""
+"""What compiled functions leave behind in autograd: where hooks wait, what is kept for the
+backward, and how often, as in plain ones."""
 
 import pytest
 from afterwards import lines_of
@@ -38,7 +39,7 @@ class Scale(G.autograd.Function):
         return g * 1.5 + x * 0.125
 
 
-# -- Who waits at results ---------------------------------------------------------------------------------------------
+# -- Who waits at results --------------------------------------------------------------------------
 
 
 def scaled_and_read(x):
@@ -70,7 +71,9 @@ def test_a_hook_on_a_result_runs_in_the_second_backward_too(backend, act):
     def run(f):
         leaf, seen = base(4).requires_grad_(), []
         y = f(leaf * 1.25)
-        h = y.register_hook((lambda g: g * 2) if act == "change" else lambda g: seen.append(g.tolist()))
+        h = y.register_hook(
+            (lambda g: g * 2) if act == "change" else lambda g: seen.append(g.tolist())
+        )
         (first,) = G.autograd.grad(loss(y), [leaf], create_graph=True)
         if act == "take off":
             h.remove()
@@ -124,7 +127,9 @@ def two_results(x):
 
 
 @backends
-def test_a_second_derivative_sums_what_comes_through_results_and_through_the_function_in_one_place(backend):
+def test_a_second_derivative_sums_what_comes_through_results_and_through_the_function_in_one_place(
+    backend,
+):
     def run(f):
         leaf = base().requires_grad_()
         y, z = f(leaf * 1.25)
@@ -166,7 +171,7 @@ def test_once_and_no_more_without_retain_graph(backend):
     same(two_results, run, backend)
 
 
-# -- Views ------------------------------------------------------------------------------------------------------------
+# -- Views -----------------------------------------------------------------------------------------
 
 
 def view_and_square(x):
@@ -202,7 +207,9 @@ def test_hooks_around_a_view_that_is_written_to(backend, where):
         whole = leaf * 1.25
         middle = whole[2:10]
         x = middle.view(2, 4)
-        {"on the base": whole, "between": middle, "on the view": x}[where].register_hook(lambda g: g * 2)
+        {"on the base": whole, "between": middle, "on the view": x}[where].register_hook(
+            lambda g: g * 2
+        )
         results = f(x)
         whole.register_hook(lambda g: seen.append(g.tolist()))
         (loss(results) + (x * 0.3).sum() + (middle * 0.7).sum() + (whole * 0.1).sum()).backward()
@@ -245,7 +252,8 @@ def triples_one(row):
 @pytest.mark.parametrize("make", [hooked_row, hooked_window, hooked_view_of_a_view])
 @pytest.mark.parametrize("writer", ["plain", "compiled"])
 def test_a_write_to_a_view_with_a_hook_that_another_compiled_function_made(backend, make, writer):
-    """The hook is inside of the first function's history, on the way from the view to its base: a write must not go round it."""
+    """The hook is inside of the first function's history, on the way from the view to its base: a
+    write must not go round it."""
     write = triples if writer == "plain" else G.compile(triples, backend=backend)
 
     def run(f):
@@ -293,7 +301,7 @@ def test_a_write_without_gradients_to_what_gained_a_history_through_another_name
     same(gains_and_doubles, run, fullgraph=False)
 
 
-# -- What is kept for the backward ------------------------------------------------------------------------------------
+# -- What is kept for the backward -----------------------------------------------------------------
 
 
 def clamped_then_zeroed(x):
@@ -352,7 +360,7 @@ def test_a_second_derivative_of_what_was_made_of_an_overwritten_input(backend):
     same(divided_after_a_write, run, backend)
 
 
-# -- Memory that is one, under two names ------------------------------------------------------------------------------
+# -- Memory that is one, under two names -----------------------------------------------------------
 
 
 def given_the_memory_it_has(x, y):
@@ -571,15 +579,21 @@ def test_gradients_of_views_are_added_in_the_order_in_which_the_views_were_taken
         leaf = base().requires_grad_()
         b = leaf * 1.25
         views = {way: way(b) for way in (first, second)}
-        (loss([f(views[rows], views[columns])]) + sum((t * 0.3).sum() * 1.7 for t in (views[rows], views[columns], leaf))).backward()
+        (
+            loss([f(views[rows], views[columns])])
+            + sum((t * 0.3).sum() * 1.7 for t in (views[rows], views[columns], leaf))
+        ).backward()
         return lines_of([leaf.grad])
 
     wants = [run(read_and_written, rows, columns), run(read_and_written, columns, rows)]
     assert wants[0] != wants[1]
-    assert [run(c, rows, columns), run(c, columns, rows), run(c, rows, columns)] == [*wants, wants[0]]
+    assert [run(c, rows, columns), run(c, columns, rows), run(c, rows, columns)] == [
+        *wants,
+        wants[0],
+    ]
 
 
-# -- The order of looks: the history of a view, after its base was written to, is made when somebody looks at the view
+# -- The order of looks: the history of a view, after its base was written to, is made when somebody
 
 
 def looks_the_other_way_round(x, y):
@@ -597,16 +611,22 @@ def looks_at_what_was_renamed(x, y):
 
 
 @backends
-@pytest.mark.parametrize("f, ways", [
-    (looks_the_other_way_round, (lambda b: b.view(3, 4)[1:], lambda b: b.view(3, 4).t())),
-    (looks_at_what_was_renamed, (lambda b: b[::2], lambda b: b.view(4, 3))),
-], ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize(
+    "f, ways",
+    [
+        (looks_the_other_way_round, (lambda b: b.view(3, 4)[1:], lambda b: b.view(3, 4).t())),
+        (looks_at_what_was_renamed, (lambda b: b[::2], lambda b: b.view(4, 3))),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
 def test_gradients_of_views_are_added_in_the_order_of_looks(f, ways, backend):
     def run(f):
         leaf = base().requires_grad_()
         b = leaf * 1.25
         views = [way(b) for way in ways] + [b[2:10]]
-        (loss([f(*views[:2])]) + sum((t * 0.3).sum() * 1.7 for t in [views[2], *views[:2], leaf])).backward()
+        (
+            loss([f(*views[:2])]) + sum((t * 0.3).sum() * 1.7 for t in [views[2], *views[:2], leaf])
+        ).backward()
         return lines_of([leaf.grad])
 
     same(f, run, backend)
@@ -629,7 +649,9 @@ def test_a_guard_is_no_look():
             results = f(*views)
         except RuntimeError:
             return "raises"
-        (loss([results]) + sum((t * 0.3).sum() * 1.7 for t in [views[1], views[0], b, leaf])).backward()
+        (
+            loss([results]) + sum((t * 0.3).sum() * 1.7 for t in [views[1], views[0], b, leaf])
+        ).backward()
         return lines_of([leaf.grad])
 
     fine = (lambda b: b.view(3, 4), lambda b: b[1:2].expand(4))
@@ -674,14 +696,17 @@ def second_of_a_pair(x):
 
 def test_a_gradient_that_did_not_arrive_has_numbers_where_the_sizes_became_numbers():
     for dynamic in (None, True):
-        f, x = G.compile(second_of_a_pair, backend="eager", dynamic=dynamic), base(12).view(2, 6).requires_grad_()
+        f, x = (
+            G.compile(second_of_a_pair, backend="eager", dynamic=dynamic),
+            base(12).view(2, 6).requires_grad_(),
+        )
         loss([f(x)]).backward()
         y = base(12).view(2, 6).requires_grad_()
         loss([second_of_a_pair(y)]).backward()
         assert lines_of([x.grad]) == lines_of([y.grad])
 
 
-# -- Checkpoints ------------------------------------------------------------------------------------------------------
+# -- Checkpoints -----------------------------------------------------------------------------------
 
 
 def wave(t):
@@ -693,7 +718,9 @@ def test_an_argument_of_a_checkpoint_that_was_given_other_memory_is_an_error():
     x = leaf * 1.25
     y = G.utils.checkpoint.checkpoint(wave, x)
     x.set_(y)
-    with pytest.raises(RuntimeError, match="an argument of a checkpointed function .* another shape or memory"):
+    with pytest.raises(
+        RuntimeError, match="an argument of a checkpointed function .* another shape or memory"
+    ):
         y.sum().backward()
 
 
@@ -705,11 +732,15 @@ def quotient_and_write(x):
 
 
 def test_where_nothing_is_repeated_nothing_is_summed():
-    """A sum of one gradient makes 0 of -0; the view that a compiled function takes in its place does not."""
+    """A sum of one gradient makes 0 of -0; the view that a compiled function takes in its place
+    does not."""
+
     def run(f):
         leaf = base().view(4, 3).requires_grad_()
         x = (-leaf).permute(0, 1).expand(1, 4, 3)
-        first = G.autograd.grad([f(x), x], [leaf], [G.ones(1, 4, 3), G.ones(1, 4, 3)], create_graph=True)
+        first = G.autograd.grad(
+            [f(x), x], [leaf], [G.ones(1, 4, 3), G.ones(1, 4, 3)], create_graph=True
+        )
         return lines_of(list(first) + list(G.autograd.grad(first, [leaf], [-G.ones(4, 3)])))
 
     same(quotient_and_write, run)
@@ -728,7 +759,9 @@ def raised_and_hooked(x):
 @backends
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_code_for_a_tensor_of_its_own_is_not_for_a_view(backend):
-    """What is written to a view has a history in its base: a hook on the view afterwards waits there."""
+    """What is written to a view has a history in its base: a hook on the view afterwards waits
+    there."""
+
     def run(f):
         grads = []
         for view in (True, False, True):
@@ -741,7 +774,7 @@ def test_code_for_a_tensor_of_its_own_is_not_for_a_view(backend):
     same(raised_and_hooked, run, backend, fullgraph=False)
 
 
-# -- Code that is dropped ---------------------------------------------------------------------------------------------
+# -- Code that is dropped --------------------------------------------------------------------------
 
 
 def unwanted_copy(x):
@@ -757,7 +790,8 @@ def unwanted_copy_of_a_view(x):
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("f", [unwanted_copy, unwanted_copy_of_a_view, lambda x: x])
 def test_what_nobody_wants_takes_the_history_of_a_view_all_the_same(f, dynamic):
-    """The base was written to, so the next look makes the view's history, and what arrives there is added in the order of histories."""
+    """The base was written to, so the next look makes the view's history, and what arrives there is
+    added in the order of histories."""
 
     def run(f):
         leaf = base().requires_grad_()
@@ -786,7 +820,9 @@ def read_around_a_write(x, y):
 
 
 @backends
-def test_a_hook_on_a_view_sees_nothing_of_the_history_that_a_write_beside_it_gives_the_view(backend):
+def test_a_hook_on_a_view_sees_nothing_of_the_history_that_a_write_beside_it_gives_the_view(
+    backend,
+):
     def run(f):
         leaf, seen = base().requires_grad_(), []
         b = leaf * 1.25
@@ -829,9 +865,21 @@ def tanh_in_place_with_little_memory(x):
 
 
 @backends
-@pytest.mark.parametrize("f", [tanh_in_place, tanh_copied, tanh_named_and_copied, chosen_in_place, cumsum_in_place, tanh_in_place_with_little_memory])
+@pytest.mark.parametrize(
+    "f",
+    [
+        tanh_in_place,
+        tanh_copied,
+        tanh_named_and_copied,
+        chosen_in_place,
+        cumsum_in_place,
+        tanh_in_place_with_little_memory,
+    ],
+)
 def test_gradients_are_summed_at_a_copy_and_not_at_an_operation_in_place(backend, f):
-    """The same elements: `x.copy_(x.tanh())` has one more place than `x.tanh_()` where what arrives is summed before it goes on."""
+    """The same elements: `x.copy_(x.tanh())` has one more place than `x.tanh_()` where what arrives
+    is summed before it goes on."""
+
     def run(f):
         lines = []
         for seed in range(20):
@@ -847,7 +895,7 @@ def test_gradients_are_summed_at_a_copy_and_not_at_an_operation_in_place(backend
         assert want != run(tanh_in_place)
 
 
-# -- Gradients of gradients behind a write ----------------------------------------------------------------------------
+# -- Gradients of gradients behind a write ---------------------------------------------------------
 
 
 def one_of_each_row(x, v):
@@ -857,7 +905,9 @@ def one_of_each_row(x, v):
 
 @backends
 def test_the_sign_of_a_zero_in_a_second_derivative_behind_a_write(backend):
-    """What a write replaces, and what a view selects of it, are copied back and forth: nothing is added to zeros, which would make 0 of -0."""
+    """What a write replaces, and what a view selects of it, are copied back and forth: nothing is
+    added to zeros, which would make 0 of -0."""
+
     def run(f):
         leaf = base().requires_grad_()
         x = leaf * 1.25
@@ -869,7 +919,7 @@ def test_the_sign_of_a_zero_in_a_second_derivative_behind_a_write(backend):
     assert "-0.0" in "".join(want)
 
 
-# -- One backward after the other, from different results ---------------------------------------------------------------
+# -- One backward after the other, from different results ------------------------------------------
 
 
 def apart(x, y):
@@ -924,17 +974,35 @@ def one_by_one(order, hooked=False, retain=(), change=None):
             try:
                 t.sum().backward(retain_graph=at in retain)
             except RuntimeError as error:
-                log.append(f"{at} is refused{'' if change is not None else ': ' + str('second time' in str(error))}")
-            log += [str(g.grad.tolist()) if g.grad is not None else "none" for g in (x, y, *results)]
+                log.append(
+                    f"{at} is "
+                    f"refused{'' if change is not None else ': ' + str('second time' in str(error))}"
+                )
+            log += [
+                str(g.grad.tolist()) if g.grad is not None else "none" for g in (x, y, *results)
+            ]
         return log
 
     return run
 
 
 @backends
-@pytest.mark.parametrize("f", [apart, one_stem, stem_that_keeps_nothing, one_is_of_the_other, nothing_is_kept, scaled_by_a_number, written_whole])
+@pytest.mark.parametrize(
+    "f",
+    [
+        apart,
+        one_stem,
+        stem_that_keeps_nothing,
+        one_is_of_the_other,
+        nothing_is_kept,
+        scaled_by_a_number,
+        written_whole,
+    ],
+)
 @pytest.mark.parametrize("hooked", [False, True])
-@pytest.mark.parametrize("order, retain", [([0, 1, 2], ()), ([1, 0, 1], ()), ([0, 1, 0, 1], (0,)), ([2, 1, 0, 2], (2,))])
+@pytest.mark.parametrize(
+    "order, retain", [([0, 1, 2], ()), ([1, 0, 1], ()), ([0, 1, 0, 1], (0,)), ([2, 1, 0, 2], (2,))]
+)
 def test_results_are_walked_back_from_one_by_one(backend, f, hooked, order, retain):
     same(f, one_by_one(order, hooked, retain), backend)
 
@@ -945,21 +1013,29 @@ def test_what_was_changed_is_refused_where_it_is_read(backend, change):
     same(apart, one_by_one([0, 1, 2], change=change), backend)
 
 
-# -- Gradients of what lies on both sides of a call ---------------------------------------------------------------------
+# -- Gradients of what lies on both sides of a call ------------------------------------------------
 
 
 @backends
 @pytest.mark.parametrize("create", [False, True])
 @pytest.mark.parametrize("roots", ["v x1", "x1 v", "v x1 x2"])
 @pytest.mark.parametrize("wanted", ["v x1", "x1 v", "v leaf", "v x1 x2 leaf"])
-def test_gradients_of_a_result_and_of_an_argument_that_is_a_root_too(backend, roots, wanted, create):
+def test_gradients_of_a_result_and_of_an_argument_that_is_a_root_too(
+    backend, roots, wanted, create
+):
     def run(f):
         leaf = base().requires_grad_()
         at = {"leaf": leaf, "x1": leaf.view(3, 4), "x2": leaf[1:2].expand(4)}
         at["v"] = f(at["x1"], at["x2"])
         starts = [at[name] for name in roots.split()]
         tangents = [(t.detach() * 0.3 + i).clone() for i, t in enumerate(starts)]
-        found = G.autograd.grad(starts, [at[name] for name in wanted.split()], tangents, create_graph=create, allow_unused=True)
+        found = G.autograd.grad(
+            starts,
+            [at[name] for name in wanted.split()],
+            tangents,
+            create_graph=create,
+            allow_unused=True,
+        )
         return lines_of(found)
 
     same(lambda x, y: (x * 0.5).sin() * x + y, run, backend)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled functions that change their arguments in place, whose arguments share memory, or that give out views: as plain ones."""
+"""Compiled functions that change their arguments in place, whose arguments share memory, or that
+give out views: as plain ones."""
 
 import pytest
 from afterwards import grad, lines_of
@@ -43,7 +44,11 @@ def test_aot_03_two_views_one_doubled_one_turned(f, backend):
     check(inputs(two_views), f, backend)
     a, b = two_views()
     G.compile(f, backend=backend, fullgraph=True)(a, b)
-    assert b.shape == (3, 2) and a.shape == (2, 3) and a.t().tolist() == b.tolist() == (two_views()[0] * 2).t().tolist()
+    assert (
+        b.shape == (3, 2)
+        and a.shape == (2, 3)
+        and a.t().tolist() == b.tolist() == (two_views()[0] * 2).t().tolist()
+    )
 
 
 def p6b(x, y):
@@ -74,7 +79,16 @@ def one_twice():
 @backends
 def test_aot_19_a_call_that_overlaps_otherwise_is_compiled_anew(backend):
     f = G.compile(p6b, backend=backend, fullgraph=True)
-    for make in (apart, overlapping, apart, side_by_side, one_twice, overlapping, apart, side_by_side):
+    for make in (
+        apart,
+        overlapping,
+        apart,
+        side_by_side,
+        one_twice,
+        overlapping,
+        apart,
+        side_by_side,
+    ):
         check(inputs(make), p6b, compiled=f)
     # apart (also side by side in one storage), with an overlap, one tensor twice; the rest are hits
     if FORCED:
@@ -217,7 +231,7 @@ def test_inputs_and_results_that_change_shape_or_memory(f, makers, backend):
     check(inputs(*makers), f, backend)
 
 
-# -- Writes and gradients ------------------------------------------------------------------------------------------------
+# -- Writes and gradients --------------------------------------------------------------------------
 
 
 def with_leaf(make):
@@ -336,7 +350,8 @@ def both_written(x, y):
     y.add_(1)
 
 
-# The version of a tensor says the same, whether two arguments are one object or two over the same memory.
+# The version of a tensor says the same, whether two arguments are one object or two over the same
+# memory.
 @backends
 def test_a_write_of_itself_is_counted(backend):
     def two_objects():
@@ -458,7 +473,10 @@ def test_the_mode_of_the_statement_counts_not_that_of_the_call(backend):
         inputs, leaves = make()
         want = outcome(quietly(f), inputs, leaves, total)
         inputs, leaves = make()
-        assert outcome(quietly(G.compile(f, backend=backend, fullgraph=True)), inputs, leaves, total) == want
+        assert (
+            outcome(quietly(G.compile(f, backend=backend, fullgraph=True)), inputs, leaves, total)
+            == want
+        )
 
 
 def quiet_view_written(x):
@@ -553,11 +571,14 @@ def quiet_view_written(x):
     return v, v[1:] + x.sum()
 
 
-# What is taken with gradients off stays out of the history of its memory, also when it is written to with gradients on.
+# What is taken with gradients off stays out of the history of its memory, also when it is written
+# to with gradients on.
 @pytest.mark.filterwarnings("ignore")
 @backends
 def test_a_view_that_was_taken_with_gradients_off_has_no_history(backend):
-    check(with_leaf(lambda w: [w * 1.25]), quiet_view_written, backend, after=total, fullgraph=False)
+    check(
+        with_leaf(lambda w: [w * 1.25]), quiet_view_written, backend, after=total, fullgraph=False
+    )
     v, _ = quiet_view_written(base().requires_grad_())
     assert not v.requires_grad and v._base is not None
 
@@ -577,8 +598,16 @@ def test_it_takes_nothing_that_has_one_either():
     assert w.tolist() == [base().tolist()[0]] + [x * 2 for x in base().tolist()[1:]]
 
 
-# A result has strides that follow from its shape and the order of dimensions alone, where a size is 1 too.
-@pytest.mark.parametrize("make", [lambda b: b.view(2, 6)[::2], lambda b: b[:4].view(1, 4).t(), lambda b: b.view(3, 1, 4).transpose(0, 2)])
+# A result has strides that follow from its shape and the order of dimensions alone, where a size is
+# 1 too.
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda b: b.view(2, 6)[::2],
+        lambda b: b[:4].view(1, 4).t(),
+        lambda b: b.view(3, 1, 4).transpose(0, 2),
+    ],
+)
 def test_strides_of_sizes_of_one(make):
     x = make(base())
     for y in (x * 0.5, x.double(), x + x):
@@ -599,7 +628,11 @@ def overwritten_then_used(x):
 def test_zeros_for_what_was_overwritten_are_plain(backend):
     def after(results):
         (leaf,) = leaves
-        first = G.autograd.grad(results[0].sum() if isinstance(results, tuple) else results.sum(), [leaf], create_graph=True)
+        first = G.autograd.grad(
+            results[0].sum() if isinstance(results, tuple) else results.sum(),
+            [leaf],
+            create_graph=True,
+        )
         return [f"{g.requires_grad} {g.tolist()}" for g in first]
 
     def plain(x):
@@ -609,15 +642,18 @@ def test_zeros_for_what_was_overwritten_are_plain(backend):
 
     leaves = []
     for f in (plain, overwritten_then_used):
+
         def make():
             leaves[:] = [base().requires_grad_()]
             return list(leaves), list(leaves)
+
         check(make, f, backend, after=after)
     leaves[:] = [base().requires_grad_()]
     assert not G.autograd.grad(plain(leaves[0]).sum(), leaves, create_graph=True)[0].requires_grad
 
 
-# What waits for the gradient of a result sees all of it, also what the function itself goes on to make of that result.
+# What waits for the gradient of a result sees all of it, also what the function itself goes on to
+# make of that result.
 @backends
 def test_hooks_on_results_that_the_function_went_on_with(backend):
     def f(x):
@@ -656,7 +692,9 @@ def test_a_hook_is_taken_off_after_the_tensor_was_written_to(backend):
 
 # Hooks and wishes to keep a gradient stand on one view; its memory is written under another name.
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("wait", [lambda t: t.register_hook(lambda g: g * 2), lambda t: t.retain_grad()])
+@pytest.mark.parametrize(
+    "wait", [lambda t: t.register_hook(lambda g: g * 2), lambda t: t.retain_grad()]
+)
 def test_views_that_something_waits_for_are_not_merged(wait):
     def f(x, y):
         z = x * 3
@@ -677,12 +715,15 @@ def test_views_that_something_waits_for_are_not_merged(wait):
         assert answers(compiled) == answers(f)
 
 
-# The gradient of a division reads its operands, the compiled one reads the result: it can be differentiated all the same.
+# The gradient of a division reads its operands, the compiled one reads the result: it can be
+# differentiated all the same.
 @backends
 def test_second_derivatives_of_what_the_backward_does_not_read(backend):
     def after(results):
         (leaf,) = leaves
-        (g,) = G.autograd.grad((results[0] if isinstance(results, tuple) else results).sum(), [leaf], create_graph=True)
+        (g,) = G.autograd.grad(
+            (results[0] if isinstance(results, tuple) else results).sum(), [leaf], create_graph=True
+        )
         return [str(G.autograd.grad((g * g).sum(), [leaf])[0].tolist())]
 
     leaves = []
@@ -694,7 +735,7 @@ def test_second_derivatives_of_what_the_backward_does_not_read(backend):
     check(make, lambda x: x / (x + 4), backend, after=after)
 
 
-# -- Histories -------------------------------------------------------------------------------------------------------------
+# -- Histories -------------------------------------------------------------------------------------
 
 
 def cubed(x, y):
@@ -872,7 +913,17 @@ def written_and_not_kept(w, x):
 
 
 @backends
-@pytest.mark.parametrize("f", [written_result, written_operand, written_through_a_view, written_with_gradients_off, written_before, written_and_not_kept])
+@pytest.mark.parametrize(
+    "f",
+    [
+        written_result,
+        written_operand,
+        written_through_a_view,
+        written_with_gradients_off,
+        written_before,
+        written_and_not_kept,
+    ],
+)
 def test_a_gradient_that_needs_what_a_write_replaced_is_refused_as_eager_refuses_it(backend, f):
     """Inside of one function, too: there the write runs as Python, between two graphs."""
 
@@ -923,8 +974,12 @@ def written_in_part_then_read(x):
 
 @backends
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("f", [written_then_read, written_through_another_name, written_in_part_then_read])
-def test_what_waits_at_an_input_that_is_written_to_sees_what_the_function_reads_too(backend, when, f):
+@pytest.mark.parametrize(
+    "f", [written_then_read, written_through_another_name, written_in_part_then_read]
+)
+def test_what_waits_at_an_input_that_is_written_to_sees_what_the_function_reads_too(
+    backend, when, f
+):
     compiled = G.compile(f, backend=backend, fullgraph=True)
 
     def gradients(g, wait):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A leaf that is given other memory (.data) between a forward and its backward: compiled code reads where plain code reads.
+"""A leaf that is given other memory (.data) between a forward and its backward: compiled code reads
+where plain code reads.
 
-Plain code keeps a leaf itself and reads it when the backward runs; everything else is kept as it was.
+Plain code keeps a leaf itself and reads it when the backward runs; everything else is kept as it
+was.
 """
 
 import gramme
@@ -76,7 +78,9 @@ def both(f, run):
 
 
 def start():
-    return gramme.tensor([1.0, 1.0, 2.0], requires_grad=True), gramme.nn.Parameter(gramme.tensor([1.0, 2.0, 3.0]))
+    return gramme.tensor([1.0, 1.0, 2.0], requires_grad=True), gramme.nn.Parameter(
+        gramme.tensor([1.0, 2.0, 3.0])
+    )
 
 
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)

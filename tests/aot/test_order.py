@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order gradients are added where several views of one tensor have histories: that in which the program looked at them.
+"""In which order gradients are added where several views of one tensor have histories: that in
+which the program looked at them.
 
-Eager makes the history of a view whose memory was written to when somebody looks at it: reads it with gradients on, writes to it, asks
-whether it has one.  A sum has other last bits in another order, which bfloat16 shows soonest: so all sums here are compared to the bit.
+Eager makes the history of a view whose memory was written to when somebody looks at it: reads it
+with gradients on, writes to it, asks whether it has one.  A sum has other last bits in another
+order, which bfloat16 shows soonest: so all sums here are compared to the bit.
 """
 
 import os
@@ -23,11 +25,16 @@ def numbers(shape, seed):
 
 
 def gradient(f, make, seed, order):
-    """Of everything that can be seen, by weights that make all sums inexact; `order`: in which the caller looks."""
+    """Of everything that can be seen, by weights that make all sums inexact; `order`: in which the
+    caller looks."""
     leaf = numbers((3, 4), seed).requires_grad_()
     inputs = make(leaf * 1.25)
     results = f(*inputs)
-    seen = [t for t in [*inputs, *(results if isinstance(results, tuple) else (results,))] if isinstance(t, G.Tensor)]
+    seen = [
+        t
+        for t in [*inputs, *(results if isinstance(results, tuple) else (results,))]
+        if isinstance(t, G.Tensor)
+    ]
     for i in order(range(len(seen))):
         assert seen[i].requires_grad in (True, False)
     tangents = [numbers(t.shape, seed + 10 + i) for i, t in enumerate(seen) if t.requires_grad]
@@ -43,7 +50,7 @@ def same_sums(f, make, backend="eager", fullgraph=True):
             assert gradient(compiled, make, seed, order) == gradient(f, make, seed, order)
 
 
-# -- A view that is taken after a look --------------------------------------------------------------------------------
+# -- A view that is taken after a look -------------------------------------------------------------
 
 
 def written_then_viewed(x, base):
@@ -68,7 +75,7 @@ def test_a_view_that_only_another_view_shows_has_its_place_in_the_order(backend)
     same_sums(viewed_within, lambda b: (b.view(2, 6), b), backend)
 
 
-# -- Who reads without a look -----------------------------------------------------------------------------------------
+# -- Who reads without a look ----------------------------------------------------------------------
 
 
 def read_without_gradients(x, y, base):
@@ -105,7 +112,7 @@ def test_reading_by_what_has_no_gradient_is_no_look(backend):
     same_sums(asked_by_what_has_no_gradient, lambda b: (b[1:2], b.view(2, 6), b), backend)
 
 
-# -- What is copied ---------------------------------------------------------------------------------------------------
+# -- What is copied --------------------------------------------------------------------------------
 
 
 def copied_under_two_names(x):
@@ -131,7 +138,7 @@ def test_a_view_that_is_copied_into_a_result(backend):
     same_sums(view_copied, lambda b: (b.view(3, 4),), backend)
 
 
-# -- One base, several places -----------------------------------------------------------------------------------------
+# -- One base, several places ----------------------------------------------------------------------
 
 
 def first_row_only(x, y, base):
@@ -167,7 +174,7 @@ def test_a_view_with_several_elements_in_one_place_is_made_where_the_others_are(
     same_sums(picked, lambda b: (b.t(), b.expand(2, 3, 4), b.view(4, 3)), backend)
 
 
-# -- Tensors that become others ---------------------------------------------------------------------------------------
+# -- Tensors that become others --------------------------------------------------------------------
 
 
 def becomes_what_is_given_out(x):
@@ -190,11 +197,14 @@ def turned_base(x, base):
     return base.sin()
 
 
-@pytest.mark.parametrize("f, make", [
-    (becomes_what_is_given_out, lambda b: (b,)),
-    (turned_before_a_write, lambda b: (b.view(2, 6), b.view(4, 3), b)),
-    (turned_base, lambda b: (b.view(4, 3), b)),
-])
+@pytest.mark.parametrize(
+    "f, make",
+    [
+        (becomes_what_is_given_out, lambda b: (b,)),
+        (turned_before_a_write, lambda b: (b.view(2, 6), b.view(4, 3), b)),
+        (turned_base, lambda b: (b.view(4, 3), b)),
+    ],
+)
 def test_a_tensor_that_becomes_another_one_beside_a_write(f, make):
     same_sums(f, make, fullgraph=False)
 
@@ -304,7 +314,12 @@ def view_of_a_view_that_was_taken_inside(x, other, v):
 
 
 @pytest.mark.parametrize(
-    "f", [view_of_a_view_whose_base_left, view_of_a_view_before_its_base_leaves, view_of_a_view_that_was_taken_inside]
+    "f",
+    [
+        view_of_a_view_whose_base_left,
+        view_of_a_view_before_its_base_leaves,
+        view_of_a_view_that_was_taken_inside,
+    ],
 )
 def test_a_view_of_a_view_whose_base_has_left_has_the_base_that_it_has_in_plain_python(f):
     def run(f):
@@ -316,7 +331,7 @@ def test_a_view_of_a_view_whose_base_has_left_has_the_base_that_it_has_in_plain_
     assert run(G.compile(f, backend="eager")) == run(f)
 
 
-# -- Views that were stale when the function was called ----------------------------------------------------------------
+# -- Views that were stale when the function was called --------------------------------------------
 
 
 def waves(t):
@@ -366,7 +381,17 @@ def cast_without_gradients_first(x, v):
 
 
 @pytest.mark.parametrize(
-    "f", [looked_at_for_nothing, asked_first, kept_last, not_looked_at, read_first, cast_first, cast_for_nothing_first, cast_without_gradients_first]
+    "f",
+    [
+        looked_at_for_nothing,
+        asked_first,
+        kept_last,
+        not_looked_at,
+        read_first,
+        cast_first,
+        cast_for_nothing_first,
+        cast_without_gradients_first,
+    ],
 )
 def test_a_view_gets_its_history_where_the_function_looks_at_it_first(f):
     def make(b):
@@ -412,10 +437,22 @@ def seen_before_it_is_read(x, v):
     return x.exp() * x * x.sin(), v * 2
 
 
-@pytest.mark.parametrize("f", [read_around, looked_at_for_nothing_in_between, looked_at_for_nothing_at_the_end, asked_in_between, written_in_between, seen_before_it_is_read])
+@pytest.mark.parametrize(
+    "f",
+    [
+        read_around,
+        looked_at_for_nothing_in_between,
+        looked_at_for_nothing_at_the_end,
+        asked_in_between,
+        written_in_between,
+        seen_before_it_is_read,
+    ],
+)
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
-    """One node of the tape for all of the function has no place for it: such a call is plain Python's, others are compiled."""
+    """One node of the tape for all of the function has no place for it: such a call is plain
+    Python's, others are compiled."""
+
     def make(b):
         x = b * 1.5
         v = x.view(2, 6)
@@ -431,7 +468,10 @@ def test_a_view_that_gets_its_history_between_reads_of_its_base(f, dynamic):
 
 
 def either(x, v):
-    return G.cond(x.sum() > 0, lambda x, v: x.sin() + v.sum(), lambda x, v: x.cos() * v.sum(), (x, v)), x * x.exp()
+    return (
+        G.cond(x.sum() > 0, lambda x, v: x.sin() + v.sum(), lambda x, v: x.cos() * v.sum(), (x, v)),
+        x * x.exp(),
+    )
 
 
 def test_a_call_that_is_left_to_python_may_call_what_compiles_itself():
@@ -462,7 +502,9 @@ def test_a_view_that_nobody_looks_at_gets_its_history_after_those_that_are_looke
 
 @pytest.mark.parametrize("swapped", [False, True])
 def test_the_order_of_histories_is_guarded_where_they_are_made_by_the_call(swapped):
-    """Compiled for views that get their histories in the call, and called with some that have them, made the other way round."""
+    """Compiled for views that get their histories in the call, and called with some that have them,
+    made the other way round."""
+
     def f(x, y):
         x = x * 3 + y.flatten()
         y.mul_(2)
@@ -477,6 +519,7 @@ def test_the_order_of_histories_is_guarded_where_they_are_made_by_the_call(swapp
                 for t in (y, x) if swapped else (x, y):
                     assert t.requires_grad
             return x, y
+
         return views
 
     compiled = G.compile(f, backend="eager")
@@ -494,7 +537,9 @@ def overwrites(x, y):
 @pytest.mark.parametrize("outside", [lambda x: G.cat([x, x]), lambda x: x * 3, lambda x: x * 3 + x])
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_arrives_at_a_view_from_outside_is_summed_there(outside):
-    """A compiled write to a view goes to its base, and would leave what was summed with it at the view behind."""
+    """A compiled write to a view goes to its base, and would leave what was summed with it at the
+    view behind."""
+
     def make(b):
         x = b.view(2, 6)
         return x, outside(x).tanh()
@@ -502,7 +547,7 @@ def test_what_arrives_at_a_view_from_outside_is_summed_there(outside):
     same_sums(overwrites, make, fullgraph=False)
 
 
-# -- Recording --------------------------------------------------------------------------------------------------------
+# -- Recording -------------------------------------------------------------------------------------
 
 
 def cannot_be_compiled(x, y, z):
@@ -514,7 +559,9 @@ def cannot_be_compiled(x, y, z):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_to_record_is_no_look():
-    """The inputs are described in another order than the program looks at them, and then it runs as plain Python."""
+    """The inputs are described in another order than the program looks at them, and then it runs as
+    plain Python."""
+
     def make(b):
         x, y, z = b, b[:2], b.view(12)
         x.mul_(1.5)  # their histories are made at the next look
@@ -523,7 +570,7 @@ def test_to_record_is_no_look():
     same_sums(cannot_be_compiled, make, fullgraph=False)
 
 
-# -- Hooks on results -------------------------------------------------------------------------------------------------
+# -- Hooks on results ------------------------------------------------------------------------------
 
 
 def a_view_first(x, y):
@@ -542,12 +589,17 @@ def a_write_last(x, y):
     return w, v, z
 
 
-@pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="under compiled autograd the hooks on one node run together")
+@pytest.mark.skipif(
+    "tape" in os.environ.get("GM_STRESS", ""),
+    reason="under compiled autograd the hooks on one node run together",
+)
 @kept_whole
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("f", [a_view_first, views_between, a_write_last])
 def test_hooks_on_results_run_in_the_order_of_the_operations_that_make_them(f, backend, dynamic):
-    """Views that are given out are taken again after the call, each at the place that it has in the function."""
+    """Views that are given out are taken again after the call, each at the place that it has in the
+    function."""
+
     def run(f):
         seen = []
         b = numbers((12,), 3).float().requires_grad_() * 1.25
@@ -585,7 +637,9 @@ def read_before_a_break(x, y):
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_what_arrives_at_a_view_whose_history_was_made_late_is_summed_there():
-    """What read the view before the break sends its gradient there; a write to the base's history alone would leave that behind."""
+    """What read the view before the break sends its gradient there; a write to the base's history
+    alone would leave that behind."""
+
     def make(b):
         b = b * 1.5
         x, y = b.view(12), b.view(4, 3)
@@ -596,7 +650,7 @@ def test_what_arrives_at_a_view_whose_history_was_made_late_is_summed_there():
     same_sums(read_before_a_break, make, fullgraph=False)
 
 
-# -- One compiled function after another --------------------------------------------------------------------------------
+# -- One compiled function after another -----------------------------------------------------------
 
 
 def doubled(x):
@@ -624,15 +678,21 @@ def scaled(x):
 @kept_whole
 @pytest.mark.parametrize("second", [shifted, scaled, doubled])
 @pytest.mark.parametrize("first", [doubled, doubled_unread, doubled_read_through_a_view])
-def test_what_a_function_went_on_with_is_not_written_to_at_once_in_the_history_of_its_base(first, second, backend):
-    """The gradients of both arrive at the view and are added there, before what the write gives the base."""
+def test_what_a_function_went_on_with_is_not_written_to_at_once_in_the_history_of_its_base(
+    first, second, backend
+):
+    """The gradients of both arrive at the view and are added there, before what the write gives the
+    base."""
     compiled = [G.compile(f, backend=backend) for f in (first, second)]
     for seed in range(TRIES):
-        want, have = (gradient(lambda x: [f(x) for f in fs][0], lambda b: (b.view(4, 3),), seed, list) for fs in ([first, second], compiled))
+        want, have = (
+            gradient(lambda x: [f(x) for f in fs][0], lambda b: (b.view(4, 3),), seed, list)
+            for fs in ([first, second], compiled)
+        )
         assert have == want
 
 
-# -- A view of what is read beside it ---------------------------------------------------------------------------------
+# -- A view of what is read beside it --------------------------------------------------------------
 
 
 def sine(x):
@@ -695,7 +755,9 @@ def gradient_of_gradient(leaf, roots, seed):
         (view_and_base, lambda b: (b[2:10], b)),
     ],
 )
-def test_what_reads_a_base_comes_between_a_write_to_a_view_and_the_view(f, views, backward, backend):
+def test_what_reads_a_base_comes_between_a_write_to_a_view_and_the_view(
+    f, views, backward, backend
+):
     compiled = G.compile(f, backend=backend, fullgraph=True)
     for seed in range(TRIES):
         assert read_beside(compiled, views, seed, backward) == read_beside(f, views, seed, backward)
@@ -747,7 +809,8 @@ def test_hooks_run_in_order_where_what_another_result_needs_was_changed(backend)
 
 @kept_whole
 def test_two_late_views_are_not_one_that_is_passed_twice(backend):
-    """What was compiled for views whose histories the call makes, one after the other, is not for one of them in both places."""
+    """What was compiled for views whose histories the call makes, one after the other, is not for
+    one of them in both places."""
 
     def add(x, y):
         y.add_(x)
@@ -766,12 +829,15 @@ def test_two_late_views_are_not_one_that_is_passed_twice(backend):
         assert run(compiled, seed % 2 == 0, seed) == run(add, seed % 2 == 0, seed)
 
 
-# -- Views that get their history in the middle of a call --------------------------------------------------------------
+# -- Views that get their history in the middle of a call ------------------------------------------
 
 
 def late_views():
-    """Two views of one tensor that was written to since, which nobody has looked at; with something else."""
-    leaf, other = (G.arange(12).float() * 0.37 - 1.5).requires_grad_(), (G.arange(4).float() + 0.5).requires_grad_()
+    """Two views of one tensor that was written to since, which nobody has looked at; with something
+    else."""
+    leaf, other = (G.arange(12).float() * 0.37 - 1.5).requires_grad_(), (
+        G.arange(4).float() + 0.5
+    ).requires_grad_()
     base = leaf * 1.25
     views = [base[0:4], base[4:8]]
     base[8:].zero_()
@@ -804,10 +870,14 @@ def looks_after_all_else(x, y, w):
     return u, v, v * 2.0 + x * y
 
 
-@pytest.mark.parametrize("f", [looks_between, looks_with_what_nobody_wants, looks_at_two_at_once, looks_after_all_else])
+@pytest.mark.parametrize(
+    "f", [looks_between, looks_with_what_nobody_wants, looks_at_two_at_once, looks_after_all_else]
+)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["", "dynamic"])
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
-def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_program_looked(backend, dynamic, f):
+def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_program_looked(
+    backend, dynamic, f
+):
     """Before and after hooks on results and leaves, as the numbers of histories say."""
     want, have = [], []
     compiled = G.compile(f, backend=backend, fullgraph=True, dynamic=dynamic)
@@ -824,7 +894,8 @@ def test_a_hook_on_a_view_that_gets_its_history_in_the_call_runs_where_the_progr
 
 
 def test_to_record_a_function_is_no_look_at_what_it_reads_without_one():
-    """The base of the view got a history after the view was taken; the function reads the view with gradients off."""
+    """The base of the view got a history after the view was taken; the function reads the view with
+    gradients off."""
 
     def f(v):
         with G.no_grad():
@@ -844,7 +915,8 @@ def test_to_record_a_function_is_no_look_at_what_it_reads_without_one():
 
 
 def test_a_hook_on_what_a_result_was_taken_of_sees_what_is_written_to_the_result_next():
-    """By another compiled function: the result's own history is inside of the first one, and what it was taken of is beside others there."""
+    """By another compiled function: the result's own history is inside of the first one, and what
+    it was taken of is beside others there."""
 
     def take(x, w):
         v = x[1:]
@@ -862,13 +934,16 @@ def test_a_hook_on_what_a_result_was_taken_of_sees_what_is_written_to_the_result
         (write(v).sum() * 0.5 + total).backward()
         return leaf.grad.tolist()
 
-    assert run(G.compile(take, backend="eager"), G.compile(write, backend="eager")) == run(take, write)
+    assert run(G.compile(take, backend="eager"), G.compile(write, backend="eager")) == run(
+        take, write
+    )
 
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("taken", ["t[1:]", "t[1:].view(-1)", "t[1:][:2]"])
 def test_what_a_view_was_taken_of_sums_what_reads_it_before_its_base_does(taken, kept):
-    """A compiled function takes the written view again of its base, where that sum would be another."""
+    """A compiled function takes the written view again of its base, where that sum would be
+    another."""
 
     def write(v):
         v.sin_()
@@ -882,7 +957,9 @@ def test_what_a_view_was_taken_of_sums_what_reads_it_before_its_base_does(taken,
         if not kept:
             del t
         write(v)
-        (total + (u * numbers((4, 3), seed + 2)).sum() + (v * numbers(v.shape, seed + 3)).sum()).backward()
+        (
+            total + (u * numbers((4, 3), seed + 2)).sum() + (v * numbers(v.shape, seed + 3)).sum()
+        ).backward()
         return leaf.grad.tolist()
 
     compiled = G.compile(write, backend="eager")
@@ -914,5 +991,7 @@ def test_a_view_that_nobody_looked_at_since_its_base_got_a_history_has_no_number
         row += w
         seen = g(x, row, view)
         x.sum().backward()
-        results.append((seen.tolist(), x.tolist(), view.grad_fn.name(), x.grad_fn.name(), w.grad.tolist()))
+        results.append(
+            (seen.tolist(), x.tolist(), view.grad_fn.name(), x.grad_fn.name(), w.grad.tolist())
+        )
     assert results[0] == results[1]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One element of each row, taken or put by position: compiled without the rows around it (core/aot/index_rewrites.c), and nobody can tell."""
+"""One element of each row, taken or put by position: compiled without the rows around it
+(core/aot/index_rewrites.c), and nobody can tell."""
 import itertools
 
 import pytest
@@ -13,7 +14,9 @@ SEEDS = itertools.count(1)
 
 
 def compiled(f, backend="tcc", **how):
-    return G.compile(f, backend=backend, fullgraph=True, options={"wait": True} if backend == "cc" else {}, **how)
+    return G.compile(
+        f, backend=backend, fullgraph=True, options={"wait": True} if backend == "cc" else {}, **how
+    )
 
 
 def numbers(*sizes, dtype=G.float32):
@@ -22,7 +25,13 @@ def numbers(*sizes, dtype=G.float32):
 
 def bits(t):
     wide = t.detach().to(G.float64)
-    return t.dtype, tuple(t.shape), t.stride(), repr(wide.tolist()), (G.signbit(wide) & ~wide.isnan()).tolist()
+    return (
+        t.dtype,
+        tuple(t.shape),
+        t.stride(),
+        repr(wide.tolist()),
+        (G.signbit(wide) & ~wide.isnan()).tolist(),
+    )
 
 
 def run(f, inputs):
@@ -50,17 +59,24 @@ PICKS = {
     "none": lambda x, t: F.cross_entropy(x, t, reduction="none"),
     "sum, one class ignored": lambda x, t: F.cross_entropy(x, t, ignore_index=3, reduction="sum"),
     "smoothed": lambda x, t: F.cross_entropy(x, t, label_smoothing=0.1),
-    "weighted": lambda x, t: F.cross_entropy(x, t, weight=G.linspace(0.5, 2, x.shape[1]).to(x.dtype)),
+    "weighted": lambda x, t: F.cross_entropy(
+        x, t, weight=G.linspace(0.5, 2, x.shape[1]).to(x.dtype)
+    ),
     "likelihood": lambda x, t: F.nll_loss((x * 2).tanh(), t),
     "probability": lambda x, t: x.softmax(1).gather(1, t[:, None]),
     "a spread operand": lambda x, t: (x.exp() + x.sum(0).to(x.dtype)).gather(1, t[:, None]) * -1,
     "a number for all": lambda x, t: (x * 0 - 0.0).gather(1, t[:, None]),
     "chosen by what is computed": lambda x, t: x.exp().gather(1, x.argmax(1, keepdim=True)),
-    "twice": lambda x, t: x.sigmoid().gather(1, t[:, None]) - x.sigmoid().gather(1, (t[:, None] + 1) % x.shape[1]),
+    "twice": lambda x, t: x.sigmoid().gather(1, t[:, None])
+    - x.sigmoid().gather(1, (t[:, None] + 1) % x.shape[1]),
     "given out as well": lambda x, t: G.cat([x.cos(), x.cos().gather(1, t[:, None])], 1),
-    "across": lambda x, t: (x + 1).gather(0, t[None, :3].expand(1, 3).clamp(max=1)) if x.shape[1] == 3 else (x + 1).log_softmax(0)[:1],
+    "across": lambda x, t: (x + 1).gather(0, t[None, :3].expand(1, 3).clamp(max=1))
+    if x.shape[1] == 3
+    else (x + 1).log_softmax(0)[:1],
     "of few rows": lambda x, t: x.exp().gather(1, t[:2, None]),
-    "of few rows, with one of each": lambda x, t: (x - x.amax(1, keepdim=True)).gather(1, t[:2, None]),
+    "of few rows, with one of each": lambda x, t: (x - x.amax(1, keepdim=True)).gather(
+        1, t[:2, None]
+    ),
     "doubled": lambda x, t: (x * 2).gather(1, t[:, None]),
     "where": lambda x, t: G.where(x > 0, x, x * 0.1).gather(1, t[:, None]),
     "cast": lambda x, t: x.to(G.float64).square().gather(1, t[:, None]),
@@ -88,15 +104,38 @@ def test_classes_in_the_middle_and_in_a_layout_of_their_own(backend):
     G.manual_seed(next(SEEDS))
     x, t = numbers(2, 9, 3, 5), (G.arange(30) % 9).reshape(2, 3, 5)
     same(lambda x, t: F.cross_entropy(x, t), x, t, backend=backend)
-    same(lambda x, t: F.cross_entropy(x.permute(0, 3, 1, 2), t.transpose(1, 2).clamp(max=4), reduction="none"), x.detach().permute(0, 2, 3, 1).contiguous().requires_grad_(), t.transpose(1, 2).contiguous() % 5, backend=backend)
+    same(
+        lambda x, t: F.cross_entropy(
+            x.permute(0, 3, 1, 2), t.transpose(1, 2).clamp(max=4), reduction="none"
+        ),
+        x.detach().permute(0, 2, 3, 1).contiguous().requires_grad_(),
+        t.transpose(1, 2).contiguous() % 5,
+        backend=backend,
+    )
 
 
 @backends
 def test_infinities_not_a_number_and_signed_zeros(backend):
-    x = G.tensor([[0.0, -0.0, float("inf"), 1.0, -3.0], [float("-inf"), 2.0, float("nan"), -0.0, 0.5], [-0.0] * 5]).requires_grad_()
+    x = G.tensor(
+        [
+            [0.0, -0.0, float("inf"), 1.0, -3.0],
+            [float("-inf"), 2.0, float("nan"), -0.0, 0.5],
+            [-0.0] * 5,
+        ]
+    ).requires_grad_()
     for place in range(5):
-        same(lambda x, t: (x * 2).gather(1, t), x, G.full((3, 1), place, dtype=G.int64), backend=backend)
-        same(lambda x, t: F.cross_entropy(x, t, reduction="none"), x, G.full((3,), place, dtype=G.int64), backend=backend)
+        same(
+            lambda x, t: (x * 2).gather(1, t),
+            x,
+            G.full((3, 1), place, dtype=G.int64),
+            backend=backend,
+        )
+        same(
+            lambda x, t: F.cross_entropy(x, t, reduction="none"),
+            x,
+            G.full((3,), place, dtype=G.int64),
+            backend=backend,
+        )
 
 
 @backends
@@ -125,8 +164,8 @@ def test_sizes_that_change(backend):
 def test_gradients_of_gradients(backend):
     def twice(f, x, t):
         x = x.detach().clone().requires_grad_()
-        first, = G.autograd.grad(f(x, t), x, create_graph=True)
-        second, = G.autograd.grad(first.square().sum(), x)
+        (first,) = G.autograd.grad(f(x, t), x, create_graph=True)
+        (second,) = G.autograd.grad(first.square().sum(), x)
         return bits(first), bits(second)
 
     G.manual_seed(next(SEEDS))
@@ -175,14 +214,20 @@ def test_what_is_kept_for_the_backward_is_no_larger():
 SLICES = {
     "chunks": lambda x: (lambda a, b, c: a.tanh() * b + c.exp())(*x.chunk(3, 1)),
     "chunks in another order": lambda x: (lambda a, b, c: c * a - b)(*x.chunk(3, 1)),
-    "split unevenly": lambda x: G.cat([p * (k + 1) for k, p in enumerate(x.split([1, 5, 6], 1))], 1).sin(),
+    "split unevenly": lambda x: G.cat(
+        [p * (k + 1) for k, p in enumerate(x.split([1, 5, 6], 1))], 1
+    ).sin(),
     "of the rows": lambda x: (lambda a, b: a * b)(*x.chunk(2, 0)),
-    "of slices": lambda x: (lambda a, b: a.chunk(2, 1)[0] * b.chunk(2, 1)[1] + a.chunk(2, 1)[1] * b.chunk(2, 1)[0])(*x.chunk(2, 1)),
+    "of slices": lambda x: (
+        lambda a, b: a.chunk(2, 1)[0] * b.chunk(2, 1)[1] + a.chunk(2, 1)[1] * b.chunk(2, 1)[0]
+    )(*x.chunk(2, 1)),
     "one of them twice": lambda x: (lambda a, b: a * b + a)(*x.chunk(2, 1)),
     "one of them not at all": lambda x: x.chunk(3, 1)[0] * x.chunk(3, 1)[2],
     "overlapping": lambda x: x[:, :8] * x[:, 4:],
     "the whole as well": lambda x: G.cat([x.exp(), G.cat([-p for p in x.chunk(2, 1)], 1)], 0),
-    "zeros of both signs": lambda x: G.cat([p * 0.0 * (1 - 2 * (k % 2)) for k, p in enumerate(x.chunk(4, 1))], 1),
+    "zeros of both signs": lambda x: G.cat(
+        [p * 0.0 * (1 - 2 * (k % 2)) for k, p in enumerate(x.chunk(4, 1))], 1
+    ),
     "every other column": lambda x: x[:, ::2] * x[:, 1::2],
 }
 

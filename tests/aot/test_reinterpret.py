@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views that autograd does not follow: other dtypes over the same bytes, x.data whose writes are counted apart, detach_; and writes of
-one number to memory of which several elements are one place.  Plainly and compiled."""
+"""Views that autograd does not follow: other dtypes over the same bytes, x.data whose writes are
+counted apart, detach_; and writes of one number to memory of which several elements are one place.
+Plainly and compiled."""
 
 import numpy
 import pytest
@@ -9,14 +10,25 @@ from same import check
 import gramme as G
 
 backends = pytest.mark.parametrize("backend", ["eager", "tcc", "cc"])
-DTYPES = [G.bool, G.uint8, G.int8, G.int16, G.int32, G.int64, G.float16, G.bfloat16, G.float32, G.float64]
+DTYPES = [
+    G.bool,
+    G.uint8,
+    G.int8,
+    G.int16,
+    G.int32,
+    G.int64,
+    G.float16,
+    G.bfloat16,
+    G.float32,
+    G.float64,
+]
 
 
 def cube(dtype=G.float32):
     return (G.arange(24.0) * 0.37 - 1.5).reshape(2, 3, 4).to(dtype)
 
 
-# -- view (dtype) -----------------------------------------------------------------------------------------
+# -- view (dtype) ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("to", DTYPES, ids=str)
@@ -27,18 +39,45 @@ def test_the_bytes_stay(of, to):
     size = x.element_size() * 8 // y.element_size()
     assert y.dtype is to and y.shape == (2, 3, size) and y.stride() == (3 * size, size, 1)
     assert y.data_ptr() == x.data_ptr() and y._base is None and not y.requires_grad
-    assert y.numpy().tobytes() == x.numpy().tobytes() if G.bfloat16 not in (of, to) else y.view(of).tolist() == x.tolist()
-    assert G.compile(lambda x: x.view(to), backend="eager", fullgraph=True)(x).tolist() == y.tolist() or to.is_floating_point
+    assert (
+        y.numpy().tobytes() == x.numpy().tobytes()
+        if G.bfloat16 not in (of, to)
+        else y.view(of).tolist() == x.tolist()
+    )
+    assert (
+        G.compile(lambda x: x.view(to), backend="eager", fullgraph=True)(x).tolist() == y.tolist()
+        or to.is_floating_point
+    )
 
 
 @pytest.mark.parametrize(
     "text",
-    ["x", "x.transpose(0, 1)", "x[:, 1:]", "x[..., 2:]", "x[..., :2]", "x[:, :, ::2]", "x.transpose(0, 2)", "x[0, :1].expand(5, 4)", "x[1, 1]", "x[:0]"],
+    [
+        "x",
+        "x.transpose(0, 1)",
+        "x[:, 1:]",
+        "x[..., 2:]",
+        "x[..., :2]",
+        "x[:, :, ::2]",
+        "x.transpose(0, 2)",
+        "x[0, :1].expand(5, 4)",
+        "x[1, 1]",
+        "x[:0]",
+    ],
 )
 @pytest.mark.parametrize("to", ["int32", "int16", "uint8", "float64", "int64"])
 def test_strides_are_numpys(text, to):
     x = eval(text, {"x": cube()})
-    n = eval(text.replace("transpose(0, 1)", "transpose(1, 0, 2)").replace("transpose(0, 2)", "transpose(2, 1, 0)"), {"x": cube().numpy()}) if "expand" not in text else None
+    n = (
+        eval(
+            text.replace("transpose(0, 1)", "transpose(1, 0, 2)").replace(
+                "transpose(0, 2)", "transpose(2, 1, 0)"
+            ),
+            {"x": cube().numpy()},
+        )
+        if "expand" not in text
+        else None
+    )
     wide = getattr(G, to).itemsize > 4
     if x.stride(-1) != 1 and getattr(G, to).itemsize != 4:
         with pytest.raises(RuntimeError, match="needs stride 1"):
@@ -48,7 +87,11 @@ def test_strides_are_numpys(text, to):
     if n is not None:
         want = n.view(to)
         assert y.shape == want.shape and numpy.array_equal(y.numpy(), want, equal_nan=wide)
-        assert all(a * y.element_size() == b for a, b, k in zip(y.stride(), want.strides, y.shape) if k > 1 and y.numel())
+        assert all(
+            a * y.element_size() == b
+            for a, b, k in zip(y.stride(), want.strides, y.shape)
+            if k > 1 and y.numel()
+        )
 
 
 @pytest.mark.parametrize(
@@ -58,7 +101,10 @@ def test_strides_are_numpys(text, to):
         (lambda x: x[..., :3].view(G.float64), "multiple of 2"),
         (lambda x: x.transpose(0, 2).view(G.int16), "needs stride 1"),
         (lambda x: x.sum().view(G.int16), "needs stride 1"),
-        (lambda x: x.reshape(-1)[:20].reshape(4, 5)[:, :4].view(G.float64), "the other strides too"),
+        (
+            lambda x: x.reshape(-1)[:20].reshape(4, 5)[:, :4].view(G.float64),
+            "the other strides too",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(f, says):
@@ -71,21 +117,31 @@ def test_what_does_not_fit_is_refused(f, says):
 
 
 def test_a_scalar_and_keywords():
-    assert G.tensor(1.0).view(G.int32).item() == 0x3F800000 == G.tensor(1.0).view(dtype=G.int32).item()
+    assert (
+        G.tensor(1.0).view(G.int32).item() == 0x3F800000 == G.tensor(1.0).view(dtype=G.int32).item()
+    )
     assert G.ones(4).view(size=(2, 2)).shape == (2, 2)
 
 
 PROGRAMS = [
-    "x.view(G.int32)", "(x * 2 + 1).view(G.int32) & 0xff", "(x + 1).view(G.int16).sum(-1)", "(x + 1).view(G.float64)", "(x + 1)[:, :, 2:].view(G.float64) * 1",
-    "(x.view(G.int32) + 1).view(G.float32) * 2", "x.view(G.int32).add_(1)", "x.transpose(0, 2).view(G.int32) + 1", "(x > 3).view(G.uint8) * 2",
-    "x.view(G.int32)[0].mul_(2).sum()", "x.view(G.uint8).view(G.int16)", "x[1].view(G.int64), x[0].view(G.int16)", "x.view(G.float32)", "x.data", "x.data.view(2, 12)",
-    "x.detach().view(G.int32), x.data.view(G.int32)", "((x.view(G.int32) >> 23 & 255) - 127).float() + x",
+    "x.view(G.int32)", "(x * 2 + 1).view(G.int32) & 0xff", "(x + 1).view(G.int16).sum(-1)",
+    "(x + 1).view(G.float64)", "(x + 1)[:, :, 2:].view(G.float64) * 1",
+    "(x.view(G.int32) + 1).view(G.float32) * 2", "x.view(G.int32).add_(1)",
+    "x.transpose(0, 2).view(G.int32) + 1", "(x > 3).view(G.uint8) * 2",
+    "x.view(G.int32)[0].mul_(2).sum()", "x.view(G.uint8).view(G.int16)",
+    "x[1].view(G.int64), x[0].view(G.int16)", "x.view(G.float32)", "x.data", "x.data.view(2, 12)",
+    "x.detach().view(G.int32), x.data.view(G.int32)",
+    "((x.view(G.int32) >> 23 & 255) - 127).float() + x",
 ]  # fmt: skip
 WRITES = [
-    "y.view(G.int16)[..., ::2].fill_(7)", "y.view(G.uint8)[..., 0].fill_(3)", "y.view(G.float64)[1].fill_(3)", "y.transpose(0, 2).view(G.int32).zero_()",
-    "y.data.mul_(2)", "y[1].data.add_(1)", "y.data[1].add_(1)", "y.detach().mul_(2)", "y.data.data.zero_()", "y.view(G.int32).bitwise_and_(-256)",
-    "y[:, :1].expand(2, 3, 4).fill_(5.0)", "y[0, 0].expand(3, 4).transpose(0, 1).zero_()", "y[0, 0].expand(3, 4)[1:2].zero_()", "y[0, 0].unfold(0, 2, 1).fill_(3.0)",
-    "y[0, :, :1].expand(3, 4).fill_(y.sum().detach())", "y.reshape(-1).as_strided((3, 3), (2, 1), 1).zero_()", "y[:, :0].expand(2, 0, 4).zero_()",
+    "y.view(G.int16)[..., ::2].fill_(7)", "y.view(G.uint8)[..., 0].fill_(3)",
+    "y.view(G.float64)[1].fill_(3)", "y.transpose(0, 2).view(G.int32).zero_()",
+    "y.data.mul_(2)", "y[1].data.add_(1)", "y.data[1].add_(1)", "y.detach().mul_(2)",
+    "y.data.data.zero_()", "y.view(G.int32).bitwise_and_(-256)",
+    "y[:, :1].expand(2, 3, 4).fill_(5.0)", "y[0, 0].expand(3, 4).transpose(0, 1).zero_()",
+    "y[0, 0].expand(3, 4)[1:2].zero_()", "y[0, 0].unfold(0, 2, 1).fill_(3.0)",
+    "y[0, :, :1].expand(3, 4).fill_(y.sum().detach())",
+    "y.reshape(-1).as_strided((3, 3), (2, 1), 1).zero_()", "y[:, :0].expand(2, 0, 4).zero_()",
 ]  # fmt: skip
 
 
@@ -123,11 +179,16 @@ def test_compiled_writes(text, to, needs, backend):
 
 @backends
 def test_writes_of_inputs_are_in_the_graph(backend):
-    for text in ("x.view(G.int32).add_(1)", "x.data.mul_(2)", "x[0, :1].expand(3, 4).fill_(5.0)", "x.view(G.int16)[..., 0].zero_()"):
+    for text in (
+        "x.view(G.int32).add_(1)",
+        "x.data.mul_(2)",
+        "x[0, :1].expand(3, 4).fill_(5.0)",
+        "x.view(G.int16)[..., 0].zero_()",
+    ):
         check(inputs(False), eval(f"lambda x: ({text}, x * 2)", {"G": G}), backend)
 
 
-# -- x.data, detach_ ----------------------------------------------------------------------------------------
+# -- x.data, detach_ -------------------------------------------------------------------------------
 
 
 def test_data_counts_writes_apart():
@@ -136,9 +197,19 @@ def test_data_counts_writes_apart():
     view = data[1:]
     data.add_(1)
     view.mul_(3)
-    assert (x._version, data._version, view._version, detached._version, again._version) == (0, 2, 2, 0, 0)
+    assert (x._version, data._version, view._version, detached._version, again._version) == (
+        0,
+        2,
+        2,
+        0,
+        0,
+    )
     detached.add_(1)
-    assert (x._version, data._version, detached._version) == (1, 2, 1) and x.tolist() == [3.0, 7.0, 7.0]
+    assert (x._version, data._version, detached._version) == (1, 2, 1) and x.tolist() == [
+        3.0,
+        7.0,
+        7.0,
+    ]
     assert data.data._version == 0 and data.detach()._version == 2
 
 
@@ -156,7 +227,13 @@ def test_what_a_gradient_reads_may_be_written_through_data():
 
 @backends
 @pytest.mark.parametrize(
-    "text", ["v = x.transpose(0, 1); v.set_(x.data); return x", "v = x[:]; v.set_(y.data); return x, y", "x.data.t_(); return x", "v = x.mT; v.set_((y * 2).data); return x, v"]
+    "text",
+    [
+        "v = x.transpose(0, 1); v.set_(x.data); return x",
+        "v = x[:]; v.set_(y.data); return x, y",
+        "x.data.t_(); return x",
+        "v = x.mT; v.set_((y * 2).data); return x, v",
+    ],
 )
 @pytest.mark.filterwarnings("ignore::gramme.compiler.GraphBreakWarning")
 def test_what_becomes_data_counts_with_it(text, backend):
@@ -180,11 +257,21 @@ def test_detach_in_place_is_no_write():
     for view in (x[:1], (x * 1)[:1], G.ones(3)[1:], G.ones(4).split(2)[0], x.detach().view(2, 1)):
         with pytest.raises(RuntimeError, match="Can't detach views in-place"):
             view.detach_()
-    assert not x.detach().detach_().requires_grad and G.ones(2).view(G.int32).detach_().dtype is G.int32
+    assert (
+        not x.detach().detach_().requires_grad
+        and G.ones(2).view(G.int32).detach_().dtype is G.int32
+    )
 
 
 @backends
-@pytest.mark.parametrize("text", ["y = x * 2; y.detach_(); return y * x", "y = x.exp(); z = y * 2; y.detach_(); return z, y", "y = x * 2; v = y[:1]; y.detach_(); return y, v"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "y = x * 2; y.detach_(); return y * x",
+        "y = x.exp(); z = y * 2; y.detach_(); return z, y",
+        "y = x * 2; v = y[:1]; y.detach_(); return y, v",
+    ],
+)
 @pytest.mark.filterwarnings("ignore::gramme.compiler.GraphBreakWarning")
 def test_detach_in_place_compiled(text, backend):
     scope = {}
@@ -192,12 +279,27 @@ def test_detach_in_place_compiled(text, backend):
     check(inputs(True), scope["f"], backend, weigh, fullgraph="v" not in text)
 
 
-# -- One place for several elements ---------------------------------------------------------------------------
+# -- One place for several elements ----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("text", ["add_(1)", "mul_(2)", "copy_(G.ones(()))", "copy_(G.ones(4, 3))", "neg_()", "uniform_()", "relu_()", "__setitem__(slice(0, 2), 1.0)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "add_(1)",
+        "mul_(2)",
+        "copy_(G.ones(()))",
+        "copy_(G.ones(4, 3))",
+        "neg_()",
+        "uniform_()",
+        "relu_()",
+        "__setitem__(slice(0, 2), 1.0)",
+    ],
+)
 def test_other_writes_are_refused(text):
-    with pytest.raises(RuntimeError, match="more than one element of the written-to tensor refers to a single memory location"):
+    with pytest.raises(
+        RuntimeError,
+        match="more than one element of the written-to tensor refers to a single memory location",
+    ):
         eval(f"G.arange(3.0).expand(4, 3).{text}", {"G": G})
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second derivatives of an autograd.Function whose backward reads its own results, or what only looks like one."""
+"""Second derivatives of an autograd.Function whose backward reads its own results, or what only
+looks like one."""
 
 import pytest
 
@@ -25,7 +26,8 @@ class Both(Function):
 
 
 class Inner(Function):
-    """The same value, of which backward reads one that is no result: a constant to second derivatives."""
+    """The same value, of which backward reads one that is no result: a constant to second
+    derivatives."""
 
     @staticmethod
     def forward(ctx, x):
@@ -53,7 +55,9 @@ class Half(Function):
 
 
 USES = {
-    "the first": lambda results: (results[0] ** 2).sum() if results[0].requires_grad else results[2].sum() * 2,
+    "the first": lambda results: (results[0] ** 2).sum()
+    if results[0].requires_grad
+    else results[2].sum() * 2,
     "the second": lambda results: (results[1] ** 3).sum(),
     "the last": lambda results: (results[-1] ** 3).sum(),
     "all": lambda results: sum((k + 1) * (result**2).sum() for k, result in enumerate(results)),
@@ -69,7 +73,12 @@ def test_second_derivatives_are_those_of_plain_python(function, use, backend):
     for g in (f, gramme.compile(f, backend=backend, fullgraph=True)):
         x = gramme.tensor([1.0, 0.5, -0.25], requires_grad=True)
         (first,) = gramme.autograd.grad(g(x), x, create_graph=True)
-        found.append((first.detach(), *(gramme.autograd.grad((first * first).sum(), x) if first.requires_grad else ())))
+        found.append(
+            (
+                first.detach(),
+                *(gramme.autograd.grad((first * first).sum(), x) if first.requires_grad else ()),
+            )
+        )
     assert len(found[0]) == len(found[1])
     for a, b in zip(*found):
         assert_bits_equal(a, b)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients that arrive with other strides than the results: what a compiled backward gives has plain Python's elements and strides, and the backward of an
-autograd.Function sees what it sees there."""
+"""Gradients that arrive with other strides than the results: what a compiled backward gives has
+plain Python's elements and strides, and the backward of an autograd.Function sees what it sees
+there."""
 
 import pytest
 
@@ -45,7 +46,9 @@ def gradients(f, make, seed, only=None):
     a, b = G.randn(N, N).requires_grad_(), G.randn(N, N).requires_grad_()
     y = f(a, b)
     y = y if isinstance(y, tuple) else (y,)
-    found = G.autograd.grad(y, (a, b)[only] if only else (a, b), [make(tuple(v.shape)) for v in y], allow_unused=True)
+    found = G.autograd.grad(
+        y, (a, b)[only] if only else (a, b), [make(tuple(v.shape)) for v in y], allow_unused=True
+    )
     return [None if t is None else (t.tolist(), t.stride()) for t in found]
 
 
@@ -85,7 +88,11 @@ def test_a_gradient_that_is_passed_on_is_the_one_that_arrived():
         a, b = G.ones(3, 3, requires_grad=True), G.ones(3, 3, requires_grad=True)
         arrives = G.arange(9.0).reshape(3, 3).t()
         for grad in G.autograd.grad(run(a, b), (a, b), arrives):
-            assert grad.data_ptr() == arrives.data_ptr() and grad.stride() == (1, 3) and not grad.requires_grad
+            assert (
+                grad.data_ptr() == arrives.data_ptr()
+                and grad.stride() == (1, 3)
+                and not grad.requires_grad
+            )
 
 
 def test_many_layouts_are_told_apart():
@@ -138,7 +145,9 @@ BACKWARDS = {
     "views": lambda d, x: d.view(-1).view(4, 4) * 1.0,
     "views and multiplies": lambda d, x: (d.view(16) * G.arange(16.0)).view(4, 4),
     "reshapes": lambda d, x: (d.reshape(-1) * G.arange(16.0)).reshape(4, 4),
-    "makes it contiguous and views": lambda d, x: (d.contiguous().view(-1) * G.arange(16.0)).view(4, 4),
+    "makes it contiguous and views": lambda d, x: (d.contiguous().view(-1) * G.arange(16.0)).view(
+        4, 4
+    ),
     "makes it contiguous": lambda d, x: d.contiguous(),
     "clones": lambda d, x: d.clone(),
     "passes it on": lambda d, x: d,
@@ -183,7 +192,10 @@ def test_a_backward_of_ones_own_sees_the_strides_that_it_sees_in_plain_python(ho
         assert own_outcome(c, make) == own_outcome(f, make), layout
 
 
-@pytest.mark.parametrize("how", ["reshapes", "makes it contiguous and views", "views", "asks for a saved tensor's stride"])
+@pytest.mark.parametrize(
+    "how",
+    ["reshapes", "makes it contiguous and views", "views", "asks for a saved tensor's stride"],
+)
 def test_a_backward_that_does_not_ask_for_strides_is_in_the_whole_graph(how):
     Own.how = BACKWARDS[how]
     G._dynamo.reset()
@@ -198,4 +210,6 @@ def test_a_whole_graph_refuses_a_backward_that_asks_for_strides():
     Own.how = BACKWARDS["asks for a stride"]
     G._dynamo.reset()
     with pytest.raises(Exception, match="backward asks how a gradient lies in memory"):
-        G.compile(AROUND["alone"], backend="eager", fullgraph=True)(G.ones(4, 4, requires_grad=True))
+        G.compile(AROUND["alone"], backend="eager", fullgraph=True)(
+            G.ones(4, 4, requires_grad=True)
+        )

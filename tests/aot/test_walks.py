@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several walks through one compiled function: what a backward uses up, and what a walk for some gradients comes to.
+"""Several walks through one compiled function: what a backward uses up, and what a walk for some
+gradients comes to.
 
-In plain Python a backward that keeps no graph uses up the nodes that it runs, if they keep something, and a walk that asks for some gradients
-runs those nodes alone that lie on the way to them.  A compiled function is one node, and is seen as the many that it stands for.
+In plain Python a backward that keeps no graph uses up the nodes that it runs, if they keep
+something, and a walk that asks for some gradients runs those nodes alone that lie on the way to
+them.  A compiled function is one node, and is seen as the many that it stands for.
 """
 
 import os
@@ -36,7 +38,15 @@ def tried(lines, ask, *args, **how):
 
 
 def grad(lines, results, wanted, **how):
-    tried(lines, G.autograd.grad, results, wanted, [G.ones_like(t) for t in results], allow_unused=True, **how)
+    tried(
+        lines,
+        G.autograd.grad,
+        results,
+        wanted,
+        [G.ones_like(t) for t in results],
+        allow_unused=True,
+        **how,
+    )
 
 
 def backward(lines, *results, **how):
@@ -55,7 +65,7 @@ def walk(f, after, make=two, backends=("eager", "tcc")):
         assert lines[0] == lines[1]
 
 
-# -- Second backwards --------------------------------------------------------------------------------
+# -- Second backwards ------------------------------------------------------------------------------
 
 
 def kept_and_not(x, w):
@@ -116,7 +126,8 @@ def test_what_was_overwritten_whole_can_be_walked_twice():
 
 
 def test_a_view_with_a_new_history_can_be_walked_twice():
-    """What it keeps are places: no operation that takes a view is used up in plain Python either."""
+    """What it keeps are places: no operation that takes a view is used up in plain Python
+    either."""
     x = numbers().requires_grad_()
     base = -x
     view = base[2:]
@@ -147,7 +158,8 @@ def test_who_has_looked_at_the_node_may_walk_twice():
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_who_holds_the_node_does_not_change_what_hooks_see(backend):
-    """Only a walk that comes to a result runs its hooks: one to another result of the same call, which it asks for, does not."""
+    """Only a walk that comes to a result runs its hooks: one to another result of the same call,
+    which it asks for, does not."""
 
     def f(x):
         return x * x, x.sin()
@@ -170,7 +182,9 @@ def test_who_holds_the_node_does_not_change_what_hooks_see(backend):
 
 
 def test_a_hook_on_the_node_of_what_was_taken_apart_is_refused():
-    square, wave = G.compile(lambda x: (x * x, x.sin()), backend="eager", fullgraph=True)(numbers().requires_grad_())
+    square, wave = G.compile(lambda x: (x * x, x.sin()), backend="eager", fullgraph=True)(
+        numbers().requires_grad_()
+    )
     node = square.grad_fn
     wave.register_hook(lambda g: None)
     G.autograd.grad(square.sum(), [wave], allow_unused=True, retain_graph=True)
@@ -203,7 +217,7 @@ def test_a_checkpoint_and_a_function_of_the_users_are_used_up():
     walk(f, after)
 
 
-# -- Walks for some gradients ------------------------------------------------------------------------
+# -- Walks for some gradients ----------------------------------------------------------------------
 
 
 def sides(x, w):
@@ -255,7 +269,8 @@ def test_a_gradient_is_kept_where_the_walk_comes_alone():
 
 
 def test_one_result_leads_where_another_does_not():
-    """The sine after the function is asked for, and goes on to a result that leads nowhere: it is not run."""
+    """The sine after the function is asked for, and goes on to a result that leads nowhere: it is
+    not run."""
 
     def f(x, w):
         return x * 2, w * w
@@ -354,7 +369,9 @@ def chosen(x, w):
     return G.cond(w.sum() > 0, lambda x: x * x, lambda x: x.sin() * x, (x,))
 
 
-@pytest.mark.parametrize("function", [lambda x, w: Square.apply(x), chosen], ids=["Function", "cond"])
+@pytest.mark.parametrize(
+    "function", [lambda x, w: Square.apply(x), chosen], ids=["Function", "cond"]
+)
 def test_what_was_changed_after_a_first_walk_is_refused(function):
     def after(lines, y, inputs):
         grad(lines, [y], [inputs[0]], create_graph=True)
@@ -387,6 +404,10 @@ def test_results_of_a_function_that_lead_to_each_other():
 @pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="compiles each backward")
 def test_the_compiled_backward_runs_where_some_gradients_are_asked_for():
     G._dynamo.reset()
-    f, (inputs, _), before = G.compile(sides, backend="eager", fullgraph=True), two(), counters["backend"]["compiles"]
+    f, (inputs, _), before = (
+        G.compile(sides, backend="eager", fullgraph=True),
+        two(),
+        counters["backend"]["compiles"],
+    )
     G.autograd.grad(f(*inputs).sum(), [inputs[0]])
     assert counters["backend"]["compiles"] == before + 2

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When code is made: a function's by its first call, its backward's by the first backward, a tape's by the backward that runs it."""
+"""When code is made: a function's by its first call, its backward's by the first backward, a tape's
+by the backward that runs it."""
 
 import os
 import threading
@@ -20,17 +21,27 @@ def wave(x):
     return (x.sin() * x).tanh()
 
 
-pytestmark = [undisturbed, pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="compiles each backward")]
+pytestmark = [
+    undisturbed,
+    pytest.mark.skipif("tape" in os.environ.get("GM_STRESS", ""), reason="compiles each backward"),
+]
 
 
 @pytest.mark.parametrize("backend", ["eager", "tcc", "auto"])
 def test_a_backward_is_compiled_once_by_the_first_that_is_called(backend):
     G._dynamo.reset()
-    f, x, before = G.compile(wave, backend=backend, fullgraph=True), G.arange(6).float().requires_grad_(), compiles()
+    f, x, before = (
+        G.compile(wave, backend=backend, fullgraph=True),
+        G.arange(6).float().requires_grad_(),
+        compiles(),
+    )
     y = f(x)
     for _ in range(3):
         assert f(x).requires_grad
-    assert compiles() == before + 1 and "backward: 9 nodes, compiled when it is first called for" in f.entries()[0]["places"]
+    assert (
+        compiles() == before + 1
+        and "backward: 9 nodes, compiled when it is first called for" in f.entries()[0]["places"]
+    )
     y.sum().backward()
     f(x).sum().backward()
     assert compiles() == before + 2 and "backward: 9 of 9 nodes" in f.entries()[0]["places"]
@@ -38,7 +49,11 @@ def test_a_backward_is_compiled_once_by_the_first_that_is_called(backend):
 
 def test_a_backward_is_compiled_with_its_forward_where_the_user_wants_that():
     G._dynamo.reset()
-    f, x, before = G.compile(wave, backend="tcc", fullgraph=True, options={"backward": "at-once"}), G.arange(6).float().requires_grad_(), compiles()
+    f, x, before = (
+        G.compile(wave, backend="tcc", fullgraph=True, options={"backward": "at-once"}),
+        G.arange(6).float().requires_grad_(),
+        compiles(),
+    )
     y = f(x)
     assert compiles() == before + 1 and "backward: 9 of 9 nodes" in f.entries()[0]["places"]
     y.sum().backward()
@@ -64,7 +79,11 @@ def test_of_a_size_that_data_says_the_backward_waits_too():
         return (w[x > 0] * 2).sin().sum()
 
     G._dynamo.reset()
-    f, w, before = G.compile(chosen, backend="tcc", fullgraph=True), G.arange(6).float().requires_grad_(), compiles()
+    f, w, before = (
+        G.compile(chosen, backend="tcc", fullgraph=True),
+        G.arange(6).float().requires_grad_(),
+        compiles(),
+    )
     y = f(G.tensor([1.0, -1, 2, 3, -4, 5]), w)
     made = compiles()
     y.backward()
@@ -75,7 +94,9 @@ def test_of_a_size_that_data_says_the_backward_waits_too():
 
 def test_threads_that_come_to_it_together_compile_one_backward():
     G._dynamo.reset()
-    f, leaves = G.compile(wave, backend="tcc", fullgraph=True), [G.arange(6).float().requires_grad_() for _ in range(8)]
+    f, leaves = G.compile(wave, backend="tcc", fullgraph=True), [
+        G.arange(6).float().requires_grad_() for _ in range(8)
+    ]
     results, together = [f(x).sum() for x in leaves], threading.Barrier(8)
     before = compiles()
 
@@ -123,4 +144,10 @@ def test_what_a_second_derivative_walks_is_made_when_it_is_asked_for():
     y, made = f(x).sum(), compiles()
     (first,) = G.autograd.grad(y, [x], create_graph=True)
     (second,) = G.autograd.grad(first.sum(), [x])
-    assert compiles() == made and second.tolist() == G.autograd.grad(G.autograd.grad(wave(x).sum(), [x], create_graph=True)[0].sum(), [x])[0].tolist()
+    assert (
+        compiles() == made
+        and second.tolist()
+        == G.autograd.grad(G.autograd.grad(wave(x).sum(), [x], create_graph=True)[0].sum(), [x])[
+            0
+        ].tolist()
+    )

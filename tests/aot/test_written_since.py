@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the caller writes to between a call and its backward: plain Python's gradients, or its refusal.
+"""What the caller writes to between a call and its backward: plain Python's gradients, or its
+refusal.
 
-A compiled function may keep something else than plain Python does, as long as what that keeps for itself is nobody's to write to.
+A compiled function may keep something else than plain Python does, as long as what that keeps for
+itself is nobody's to write to.
 """
 
 import pytest
@@ -87,15 +89,22 @@ def mean_of_two(x, w):
 @pytest.mark.parametrize("dtype", [G.float16, G.bfloat16, G.int64])
 @pytest.mark.parametrize("f", [promoted_and_divided, quotient_of_a_root, mean_of_two])
 def test_what_was_computed_of_an_input_outlives_that(f, dtype, backend):
-    """The compiled backward reads the quotient, so that alone would be kept; the promoted operand is plain Python's own."""
+    """The compiled backward reads the quotient, so that alone would be kept; the promoted operand
+    is plain Python's own."""
     want = gradient_or_refusal(f, input_and_first_result, dtype)
     assert want != "refused"
-    assert gradient_or_refusal(G.compile(f, backend=backend, fullgraph=True), input_and_first_result, dtype) == want
+    assert (
+        gradient_or_refusal(
+            G.compile(f, backend=backend, fullgraph=True), input_and_first_result, dtype
+        )
+        == want
+    )
 
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_one_of_two_waves_that_are_each_others_gradient(backend):
-    """Taken apart, since nothing arrives at the other one: both read the product, whose operand was written to."""
+    """Taken apart, since nothing arrives at the other one: both read the product, whose operand was
+    written to."""
 
     def gradient(f):
         leaf = (G.arange(4).float() * 0.3 + 1).requires_grad_()
@@ -116,7 +125,9 @@ def test_one_of_two_waves_that_are_each_others_gradient(backend):
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_second_gradients_of_what_was_computed_of_an_input_that_was_written_to(backend):
     def gradients(f):
-        x, leaf = (G.arange(4).float() * 0.3 + 1).half(), (G.arange(4).float() * 0.3 + 1).requires_grad_()
+        x, leaf = (G.arange(4).float() * 0.3 + 1).half(), (
+            G.arange(4).float() * 0.3 + 1
+        ).requires_grad_()
         y = f(x, leaf)
         x.zero_()
         (first,) = G.autograd.grad(y.sum(), [leaf], create_graph=True)
@@ -129,7 +140,8 @@ def test_second_gradients_of_what_was_computed_of_an_input_that_was_written_to(b
 
 
 def test_gradients_with_a_history_read_a_result_whose_origin_was_written_to():
-    """The compiled backward reads the quotient; what plain gradients read is the numerator, which was given out, too."""
+    """The compiled backward reads the quotient; what plain gradients read is the numerator, which
+    was given out, too."""
 
     def f(x):
         total = x[1].sum()

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs CPython's own test modules with every function captured, and compares test by test with plain Python.
+"""Runs CPython's own test modules with every function captured, and compares test by test with
+plain Python.
 
     run.py [--short | --all] [--verbose] [MODULE ...]      default: all of modules.txt
 
-Each module runs twice, plain and captured, each in a process of its own.  A test that passes plainly and not when captured is a failure, and so is a
-process that dies or hangs.  Printed per module: its tests, the functions that were captured, and how many of them without a graph break.
---all takes every module that the interpreter has, and passes over those that plain Python does not end within two minutes.
+Each module runs twice, plain and captured, each in a process of its own.  A test that passes
+plainly and not when captured is a failure, and so is a process that dies or hangs.  Printed per
+module: its tests, the functions that were captured, and how many of them without a graph break.
+--all takes every module that the interpreter has, and passes over those that plain Python does not
+end within two minutes.
 """
 
 import argparse
@@ -43,7 +46,13 @@ def run_child(module, captured, out):
             self.outcomes[test.id()] = (kind, text)
 
         def addError(self, test, err):
-            self.note(test, "error", self._exc_info_to_string(err, test) if hasattr(test, "failureException") else str(err[1]))
+            self.note(
+                test,
+                "error",
+                self._exc_info_to_string(err, test)
+                if hasattr(test, "failureException")
+                else str(err[1]),
+            )
 
         def addFailure(self, test, err):
             self.note(test, "failure", self._exc_info_to_string(err, test))
@@ -82,7 +91,14 @@ def run_child(module, captured, out):
     else:
         run()
     with open(out, "w") as file:
-        json.dump({"outcomes": Result.outcomes, "counters": counters, "seconds": time.monotonic() - start}, file)
+        json.dump(
+            {
+                "outcomes": Result.outcomes,
+                "counters": counters,
+                "seconds": time.monotonic() - start,
+            },
+            file,
+        )
 
 
 # -- In the parent
@@ -92,11 +108,25 @@ def run_module(module, captured, folder):
     """(what the child wrote, or None; why it wrote nothing)."""
     out = os.path.join(folder, f"{module}.{'captured' if captured else 'plain'}.json")
     limit_s = LIMIT_S if captured else LIMIT_PLAIN_S
-    command = [sys.executable, os.path.abspath(__file__), "--child", "captured" if captured else "plain", out, module]
+    command = [
+        sys.executable,
+        os.path.abspath(__file__),
+        "--child",
+        "captured" if captured else "plain",
+        out,
+        module,
+    ]
     environment = dict(os.environ, PYTHONHASHSEED="0")
     with open(out + ".said", "w+b") as said:
-        child = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
-                                 start_new_session=True)
+        child = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         try:
             status = child.wait(limit_s)
             said.seek(0)
@@ -117,7 +147,8 @@ def run_module(module, captured, folder):
 
 
 def compare(plain, captured):
-    """(test, what it did plainly, what it did captured, the text) of each test that did better in plain Python."""
+    """(test, what it did plainly, what it did captured, the text) of each test that did better in
+    plain Python."""
     good = ("ok", "skip", "expected failure")
     for test, (kind, _) in plain["outcomes"].items():
         got, text = captured["outcomes"].get(test, ("missing", ""))
@@ -150,7 +181,9 @@ def chosen_modules(names, short):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--short", action="store_true", help="the marked modules only")
     parser.add_argument("--all", action="store_true", help="all that the interpreter has")
     parser.add_argument("--verbose", action="store_true", help="show the most frequent breaks")
@@ -167,12 +200,25 @@ def main():
         return importlib.util.find_spec("test." + module) is not None
 
     if importlib.util.find_spec("test") is None or not exists("test_list"):
-        print(f"SKIP: {sys.executable} has no test modules of CPython's (Debian: apt-get install libpython3.11-testsuite)")
+        print(
+            f"SKIP: {sys.executable} has no test modules of CPython's (Debian: apt-get install "
+            "libpython3.11-testsuite)"
+        )
         return 77
     bad = 0
-    total = {"modules": 0, "ended": 0, "tests": 0, "functions": 0, "captured": 0, "whole": 0, "missing": []}
+    total = {
+        "modules": 0,
+        "ended": 0,
+        "tests": 0,
+        "functions": 0,
+        "captured": 0,
+        "whole": 0,
+        "missing": [],
+    }
     breaks = {}
-    print(f"{'module':<18}{'tests':>7}{'functions':>11}{'captured':>10}{'unbroken':>10}{'share':>8}{'hits':>9}{'s plain':>9}{'s':>7}")
+    print(
+        f"{'module':<18}{'tests':>7}{'functions':>11}{'captured':>10}{'unbroken':>10}{'share':>8}{'hits':>9}{'s plain':>9}{'s':>7}"
+    )
     for module in all_modules() if args.all else chosen_modules(args.modules, args.short):
         if not exists(module):
             total["missing"].append(module)
@@ -196,20 +242,34 @@ def main():
         total["functions"] += functions["total"]
         for text, n in captured["counters"]["graph_break"].items():
             breaks[text] = breaks.get(text, 0) + n
-        print(f"{module:<18}{len(plain['outcomes']):>7}{functions['total']:>11}{functions['captured']:>10}{functions['whole']:>10}"
-              f"{share(functions['whole'], functions['total']):>8}{entries['hit']:>9}{plain['seconds']:>9.2f}{captured['seconds']:>7.1f}", flush=True)
+        print(
+            f"{module:<18}{len(plain['outcomes']):>7}{functions['total']:>11}{functions['captured']:>10}{functions['whole']:>10}"
+            f"{share(functions['whole'], functions['total']):>8}{entries['hit']:>9}{plain['seconds']:>9.2f}{captured['seconds']:>7.1f}",
+            flush=True,
+        )
         for test, kind, got, text in compare(plain, captured):
             bad += 1
-            print(f"  FAILED {test}: {kind} in plain Python, {got} when captured\n{text}", flush=True)
-    print(f"{'total':<18}{total['tests']:>7}{total['functions']:>11}{total['captured']:>10}{total['whole']:>10}"
-          f"{share(total['whole'], total['functions']):>8}")
+            print(
+                f"  FAILED {test}: {kind} in plain Python, {got} when captured\n{text}", flush=True
+            )
+    print(
+        f"{'total':<18}{total['tests']:>7}{total['functions']:>11}{total['captured']:>10}{total['whole']:>10}"
+        f"{share(total['whole'], total['functions']):>8}"
+    )
     if total["missing"]:
         print("not there: " + ", ".join(total["missing"]))
     if args.verbose:
         for text, n in sorted(breaks.items(), key=lambda item: -item[1])[:60]:
             print(f"{n:>7}  {text}")
-    print(f"{total['modules']} modules, {total['tests']} tests, {total['ended']} modules that die or hang")
-    print(f"{bad} failures that plain Python does not have" if bad else "no failure that plain Python does not have")
+    print(
+        f"{total['modules']} modules, {total['tests']} tests, {total['ended']} modules that die or "
+        "hang"
+    )
+    print(
+        f"{bad} failures that plain Python does not have"
+        if bad
+        else "no failure that plain Python does not have"
+    )
     return 1 if bad else 0
 
 

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/hacking.md, carried out: its changes are applied to a copy of the sources, which is built, and its programs are run there.
+"""docs/hacking.md, carried out: its changes are applied to a copy of the sources, which is built,
+and its programs are run there.
 
-    tests/docs/hacking.py FOLDER        (make check-hacking does it; the folder holds a tree that is configured in FOLDER/build)
+    tests/docs/hacking.py FOLDER        (make check-hacking does it; the folder holds a tree that is
+        configured in FOLDER/build)
     tests/docs/hacking.py --apply ROOT  applies the changes to the sources in ROOT, and no more
 
 Prints a line for each program, then "N passed, N failed".
@@ -29,7 +31,14 @@ def blocks():
 def apply(root):
     for section, kind, text in blocks():
         if kind == "diff":
-            done = subprocess.run(["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch"], input=text, text=True, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = subprocess.run(
+                ["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch"],
+                input=text,
+                text=True,
+                cwd=root,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
             if done.returncode:
                 sys.exit(f"the change of the section {section!r} does not fit:\n{done.stdout}")
 
@@ -42,7 +51,13 @@ def run(build):
         with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
             file.write(text)
             file.flush()
-            done = subprocess.run(["./in-tree", "python3", "-B", file.name], cwd=build, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            done = subprocess.run(
+                ["./in-tree", "python3", "-B", file.name],
+                cwd=build,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+            )
         passed, failed = passed + (done.returncode == 0), failed + (done.returncode != 0)
         print(f"{'FAILED' if done.returncode else 'ok'}: {section}")
         if done.returncode:

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Forks while other threads compile and run: no child may hang, and each computes what its parent does.
+"""Forks while other threads compile and run: no child may hang, and each computes what its parent
+does.
 
-Threads make functions and call them, with code from the quick back end at once and from the C compiler in the background; the main thread
-forks.  A child calls a function that its parent has compiled, one that it has not, and a backward.  Every twentieth fork is the first of a
-new process whose other thread is inside of its first compilation.
+Threads make functions and call them, with code from the quick back end at once and from the C
+compiler in the background; the main thread forks.  A child calls a function that its parent has
+compiled, one that it has not, and a backward.  Every twentieth fork is the first of a new process
+whose other thread is inside of its first compilation.
 
     ./build/in-tree python3 tests/fuzz/forks.py --count 1000
 """
@@ -80,7 +82,9 @@ def wait_for(pid):
 
 def first(delay):
     try:
-        return subprocess.run([sys.executable, "-c", FIRST, str(delay)], timeout=HANG_S, start_new_session=True).returncode
+        return subprocess.run(
+            [sys.executable, "-c", FIRST, str(delay)], timeout=HANG_S, start_new_session=True
+        ).returncode
     except subprocess.TimeoutExpired:
         return None
 

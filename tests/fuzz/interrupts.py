@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Signals at random moments of compiled calls: recording, lowering, a C compiler's run, kernels, what stands between the parts of a function.
+"""Signals at random moments of compiled calls: recording, lowering, a C compiler's run, kernels,
+what stands between the parts of a function.
 
-A handler raises an exception.  It must come out of the call, no block may stay open, no effect may be missing before another one, and the
-function must be right when it is called again.  The states that plain Python can leave are found by raising at each line of the plain
-program.
+A handler raises an exception.  It must come out of the call, no block may stay open, no effect may
+be missing before another one, and the function must be right when it is called again.  The states
+that plain Python can leave are found by raising at each line of the plain program.
 
     ./build/in-tree python3 tests/fuzz/interrupts.py --count 1000
 """
@@ -90,7 +91,8 @@ ROUNDS = 100  # of the inner loops
 
 
 def stopped_at(f, x, stop):
-    """The log of a plain call in which the exception comes before the line that is executed as number `stop`; None: there is no such line."""
+    """The log of a plain call in which the exception comes before the line that is executed as
+    number `stop`; None: there is no such line."""
     log, lines = [], 0
 
     def trace(frame, event, argument):
@@ -162,7 +164,9 @@ class Campaign:
         again = []
         if compiled(self.x, again, ROUNDS).tolist() != value.tolist() or tuple(again) != whole:
             self.wrong.append((f.__name__, backend, delay, f"the next call is wrong: {again}"))
-        self.counts["interrupted" if came else "done"] = self.counts.get("interrupted" if came else "done", 0) + 1
+        self.counts["interrupted" if came else "done"] = (
+            self.counts.get("interrupted" if came else "done", 0) + 1
+        )
 
     def run(self, count):
         before = signal.signal(signal.SIGALRM, self.handler)
@@ -188,7 +192,10 @@ def main():
     campaign.run(options.count)
     for row in campaign.wrong[:20]:
         print("WRONG", *row)
-    print(f"{options.count} calls, {campaign.counts.get('interrupted', 0)} interrupted, {len(campaign.wrong)} wrong, the longest wait {1000 * campaign.worst:.1f} ms")
+    print(
+        f"{options.count} calls, {campaign.counts.get('interrupted', 0)} interrupted, "
+        f"{len(campaign.wrong)} wrong, the longest wait {1000 * campaign.worst:.1f} ms"
+    )
     return 1 if campaign.wrong else 0
 
 

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 at random moments of processes that fill one cache: what is left must be whole, and temporary folders must go.
+"""kill -9 at random moments of processes that fill one cache: what is left must be whole, and
+temporary folders must go.
 
-Four writers at a time compile functions with the C compiler and store them, in a cache and a TMPDIR of the campaign's own; each is killed
-after a random time, and another one takes its place.  Now and then, and at the end, every entry is checked, a process reads what is there and
-compares it with plain execution, and no folder of a dead process may be left once another one has opened the back end.
+Four writers at a time compile functions with the C compiler and store them, in a cache and a TMPDIR
+of the campaign's own; each is killed after a random time, and another one takes its place.  Now and
+then, and at the end, every entry is checked, a process reads what is there and compares it with
+plain execution, and no folder of a dead process may be left once another one has opened the back
+end.
 
     ./build/in-tree python3 tests/fuzz/kills.py --count 1000
 """
@@ -71,7 +74,11 @@ def check(program, first, functions):
     if verified.returncode:
         wrong.append("cache verify: " + verified.stdout + verified.stderr)
     here = os.path.dirname(os.path.abspath(__file__))
-    read = subprocess.run([sys.executable, "-c", READ, here, str(first), str(first + functions)], capture_output=True, text=True)
+    read = subprocess.run(
+        [sys.executable, "-c", READ, here, str(first), str(first + functions)],
+        capture_output=True,
+        text=True,
+    )
     if read.returncode:
         wrong.append("reading: " + read.stderr)
     return wrong
@@ -90,10 +97,14 @@ def campaign(count, seed, program, every, functions):
     os.environ.update(GRAMME_CACHE="1", GRAMME_CACHE_DIR=cache, TMPDIR=temporary)
     wrong, most, running = [], 0, {}
     try:
-        gramme.compile(make(-1), backend="cc")(gramme.arange(16.0))  # so that writers need not load the back end
+        gramme.compile(make(-1), backend="cc")(
+            gramme.arange(16.0)
+        )  # so that writers need not load the back end
         for number in range(count):
             while len(running) < WRITERS:
-                running[start(draw.random(), number // WRITERS, functions)] = time.monotonic() + draw.uniform(0, 0.6)
+                running[
+                    start(draw.random(), number // WRITERS, functions)
+                ] = time.monotonic() + draw.uniform(0, 0.6)
             pid = min(running, key=running.get)
             time.sleep(max(0, running.pop(pid) - time.monotonic()))
             os.kill(pid, signal.SIGKILL)
@@ -123,10 +134,17 @@ def main():
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=int, default=200, help="kills between two checks")
-    parser.add_argument("--functions", type=int, default=6, help="that the writers of one time compile: so few that they meet at one entry")
+    parser.add_argument(
+        "--functions",
+        type=int,
+        default=6,
+        help="that the writers of one time compile: so few that they meet at one entry",
+    )
     parser.add_argument("--program", default=shutil.which("gramme") or "gramme")
     options = parser.parse_args()
-    most, wrong = campaign(options.count, options.seed, options.program, options.every, options.functions)
+    most, wrong = campaign(
+        options.count, options.seed, options.program, options.every, options.functions
+    )
     for text in wrong[:20]:
         print("WRONG", text)
     print(f"{options.count} kills, at most {most} folders at once, {len(wrong)} wrong")

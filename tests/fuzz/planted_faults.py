@@ -5,10 +5,13 @@
     planted_faults.py --tree COPY --build COPY/build [--first N] [--count N] [--log FILE]
     planted_faults.py --tree TREE --list N            shows N faults, plants none
 
-COPY is a copy of the tree that nobody else uses: its sources are changed.  A fault changes one operator, constant or branch of core/trace,
-core/models, core/guard, core/aot or plugins/codegen; its number is the seed that chose it, so that it can be planted again.  It is compiled, and the tests of LADDER run, quickest
-first, until one fails: then the fault is seen.  What no test sees is printed with its place, to be looked at: a test is missing, or the
-changed code makes no difference.  A line of JSON goes to the log for each fault; numbers that are in it already are passed over.
+COPY is a copy of the tree that nobody else uses: its sources are changed.  A fault changes one
+operator, constant or branch of core/trace, core/models, core/guard, core/aot or plugins/codegen;
+its number is the seed that chose it, so that it can be planted again.  It is compiled, and the
+tests of LADDER run, quickest
+first, until one fails: then the fault is seen.  What no test sees is printed with its place, to be
+looked at: a test is missing, or the changed code makes no difference.  A line of JSON goes to the
+log for each fault; numbers that are in it already are passed over.
 """
 
 import argparse
@@ -23,7 +26,8 @@ import time
 
 ROOMS = ("core/trace", "core/models", "core/guard", "core/aot", "plugins/codegen")
 
-# What one fault replaces by what.  Each pattern stands for itself in code, outside of comments, strings and directives.
+# What one fault replaces by what.  Each pattern stands for itself in code, outside of comments,
+# strings and directives.
 SWAPS = [
     (r"(?<![=!<>])==(?!=)", "!="),
     (r"!=", "=="),
@@ -51,7 +55,8 @@ SWAPS = [
 LADDER = [
     "./in-tree sh {src}/tests/pytest.sh trace/test_programs.py",
     "./in-tree sh {src}/tests/pytest.sh aot",
-    "for t in tests/unit/test_aot tests/unit/test_plan tests/unit/test_stages tests/unit/test_backends tests/unit/test_codegen; do "
+    "for t in tests/unit/test_aot tests/unit/test_plan tests/unit/test_stages "
+    "tests/unit/test_backends tests/unit/test_codegen; do "
     "test ! -x $t || ./in-tree $t || exit 1; done",
     "./in-tree sh {src}/tests/pytest.sh trace",
     "GM_STRESS=rollback,arena ./in-tree sh {src}/tests/pytest.sh trace",
@@ -65,7 +70,8 @@ LIMIT_S = 1800
 
 
 def code_only(text):
-    """The text with comments, strings, characters and directives blanked, so that places keep their numbers."""
+    """The text with comments, strings, characters and directives blanked, so that places keep their
+    numbers."""
     pattern = r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'|^[ \t]*#(?:\\\n|[^\n])*'
     return re.sub(pattern, lambda m: re.sub(r"[^\n]", " ", m[0]), text, flags=re.S | re.M)
 
@@ -108,15 +114,36 @@ def choose(tree, seed):
         start, end, replacement = rng.choice(options)
         new = text[:start] + replacement + text[end:]
         number = text.count("\n", 0, start)
-        return path, number + 1, text.split("\n")[number].strip(), new.split("\n")[number].strip(), new
+        return (
+            path,
+            number + 1,
+            text.split("\n")[number].strip(),
+            new.split("\n")[number].strip(),
+            new,
+        )
 
 
 def run(command, build, source):
     """(exit status, seconds, end of the output); a step that does not end is a failure."""
-    env = {**os.environ, "top_srcdir": str(source), "top_builddir": str(build), "GRAMME_AUTO": "then=none", "GRAMME_CACHE": "0"}
+    env = {
+        **os.environ,
+        "top_srcdir": str(source),
+        "top_builddir": str(build),
+        "GRAMME_AUTO": "then=none",
+        "GRAMME_CACHE": "0",
+    }
     began = time.monotonic()
     try:
-        done = subprocess.run(command, shell=True, cwd=build, env=env, capture_output=True, text=True, errors="replace", timeout=LIMIT_S)
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=build,
+            env=env,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT_S,
+        )
         status, output = done.returncode, done.stdout + done.stderr
     except subprocess.TimeoutExpired:
         status, output = -1, f"did not end within {LIMIT_S} s"
@@ -125,7 +152,13 @@ def run(command, build, source):
 
 def plant(tree, build, seed, ladder):
     path, line, before, after, new = choose(tree, seed)
-    result = {"fault": seed, "file": str(path.relative_to(tree)), "line": line, "before": before, "after": after}
+    result = {
+        "fault": seed,
+        "file": str(path.relative_to(tree)),
+        "line": line,
+        "before": before,
+        "after": after,
+    }
     old = path.read_text()
     path.write_text(new)
     try:
@@ -142,13 +175,20 @@ def plant(tree, build, seed, ladder):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tree", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--log", type=pathlib.Path, default=pathlib.Path("planted.jsonl"))
-    parser.add_argument("--steps", type=int, default=len(LADDER), help="how many steps of the ladder; the last ones take long")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=len(LADDER),
+        help="how many steps of the ladder; the last ones take long",
+    )
     parser.add_argument("--list", type=int, metavar="N")
     args = parser.parse_args()
     tree = args.tree.resolve()
@@ -160,18 +200,30 @@ def main():
     if not args.build:
         parser.error("--build is needed: a folder that was configured and built from --tree")
     build = args.build.resolve()
-    done = {json.loads(line)["fault"]: json.loads(line) for line in args.log.read_text().splitlines()} if args.log.exists() else {}
+    done = (
+        {json.loads(line)["fault"]: json.loads(line) for line in args.log.read_text().splitlines()}
+        if args.log.exists()
+        else {}
+    )
     for seed in range(args.first, args.first + args.count):
         if seed in done:
             continue
         done[seed] = plant(tree, build, seed, LADDER[: args.steps])
         with args.log.open("a") as log:
             log.write(json.dumps(done[seed]) + "\n")
-        print(f"{seed}: {done[seed]['file']}:{done[seed]['line']}: {done[seed]['seen'] or 'NOT SEEN'}", flush=True)
+        print(
+            (
+                f"{seed}: {done[seed]['file']}:{done[seed]['line']}: "
+                f"{done[seed]['seen'] or 'NOT SEEN'}"
+            ),
+            flush=True,
+        )
     compiled = [r for r in done.values() if r["seen"] != "compiler"]
     missed = [r for r in compiled if not r["seen"]]
     for r in missed:
-        print(f"not seen: {r['fault']}: {r['file']}:{r['line']}\n  - {r['before']}\n  + {r['after']}")
+        print(
+            f"not seen: {r['fault']}: {r['file']}:{r['line']}\n  - {r['before']}\n  + {r['after']}"
+        )
     print(f"{len(compiled)} faults, {len(compiled) - len(missed)} seen, {len(missed)} not seen")
     return 0
 

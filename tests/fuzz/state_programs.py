@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stateful fuzzer: random programs run plain and compiled, changed in one place, and run again.
 
-  state_programs.py [--first N] [--count N] [--jobs N] [--stress LIST] [--backend NAME] [--sizes]   runs seeds, prints each difference; --sizes: those whose sizes change
-  state_programs.py --seed N [--shrink] [--show]                                          runs one; --shrink cuts it while the difference stays
+  state_programs.py [--first N] [--count N] [--jobs N] [--stress LIST] [--backend NAME] [--sizes]
+      runs seeds, prints each difference; --sizes: those whose sizes change
+  state_programs.py --seed N [--shrink] [--show]                                          runs one;
+      --shrink cuts it while the difference stays
 
-Each seed is a program (state_grammar.py).  Its module is executed twice; in the second world `root` is compiled.  Both worlds call root twice, with the same or with fresh equal
-arguments; then three times the same mutation of one reachable thing is made in both (state_world.py) and root is called again.  For each fourth seed, what changes between calls is
-sizes: all tensors that were 3 long become 4, 1, 0 ... long, where they are or in fresh arguments, and ints that are arguments change with them.  After each call everything is compared: the result or
-the exception with its traceback's lines in the program and its chain, all state that can be reached, identities, storages, gradients, and what was printed.
-Workers are processes of their own with a time limit per program, so that a crash or a hang is a finding with a seed.
+Each seed is a program (state_grammar.py).  Its module is executed twice; in the second world `root`
+is compiled.  Both worlds call root twice, with the same or with fresh equal arguments; then three
+times the same mutation of one reachable thing is made in both (state_world.py) and root is called
+again.  For each fourth seed, what changes between calls is
+sizes: all tensors that were 3 long become 4, 1, 0 ... long, where they are or in fresh arguments,
+and ints that are arguments change with them.  After each call everything is compared: the result or
+the exception with its traceback's lines in the program and its chain, all state that can be
+reached, identities, storages, gradients, and what was printed. Workers are processes of their own
+with a time limit per program, so that a crash or a hang is a finding with a seed.
 """
 
 import argparse
@@ -31,10 +37,15 @@ import types
 import warnings
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-LIMIT_S, PLAIN_LIMIT_S = 120, 3  # by the clock, which may be shared with others; of this process's time
+LIMIT_S, PLAIN_LIMIT_S = (
+    120,
+    3,
+)  # by the clock, which may be shared with others; of this process's time
 MEMORY_BYTES = 2 << 30
 CALLS = 5
-DEEPEST = 400  # calls; a program that comes near to it may catch the RecursionError, and has done what the depth of the stack allowed
+# calls; a program that comes near to it may catch the RecursionError, and has done what the depth
+# of the stack allowed
+DEEPEST = 400
 SIZES = (3, 4, 5, 1, 0, 1, 0, 7, 33, 600, 3)  # one after the other, for programs whose sizes change
 TWICE = "a backward went a second time"
 
@@ -53,7 +64,8 @@ def code_bytes(text, file):
 
 
 def code_of(text, seed):
-    """A new code object of the program: each world has its own, which no run has touched.  Compiling the text is a fifth of the time that a program takes."""
+    """A new code object of the program: each world has its own, which no run has touched.
+    Compiling the text is a fifth of the time that a program takes."""
     return marshal.loads(code_bytes(text, file_of(seed)))
 
 
@@ -62,7 +74,8 @@ def file_of(seed):
 
 
 def run(text, seed, compiled, backend, skip=()):
-    """One world: a list of (what was done, what was seen).  None in place of a step that no mutation reached."""
+    """One world: a list of (what was done, what was seen).  None in place of a step that no
+    mutation reached."""
     import gramme as G
     from state_world import Sizes, World, places
 
@@ -73,14 +86,22 @@ def run(text, seed, compiled, backend, skip=()):
     G.manual_seed(7)
     dice = random.Random(seed)
     fresh = dice.random() < 0.4
-    words = set(re.findall(r"\w+", text[text.index("def h0"):text.index("\ndef make(")]))
+    words = set(re.findall(r"\w+", text[text.index("def h0") : text.index("\ndef make(")]))
     named = re.search(r"def root\((.*)\)", text)[1].split(", ")
 
     def used(place):
         """Mutations of what the functions name come more often."""
         name = re.search(r"(?:global )?(\w+)", place)[1]
-        name = named[int(name[3:])].split("=")[0] if re.fullmatch(r"arg\d+", name) and int(name[3:]) < len(named) else name
-        return name in words and (name[0] != "p" or len(re.findall(rf"\b{name}\b", text)) > 1) or everywhere
+        name = (
+            named[int(name[3:])].split("=")[0]
+            if re.fullmatch(r"arg\d+", name) and int(name[3:]) < len(named)
+            else name
+        )
+        return (
+            name in words
+            and (name[0] != "p" or len(re.findall(rf"\b{name}\b", text)) > 1)
+            or everywhere
+        )
 
     everywhere = dice.random() < 0.2
     seen = []
@@ -100,8 +121,21 @@ def run(text, seed, compiled, backend, skip=()):
                     with contextlib.suppress(Exception):
                         arguments, sizes.n = space["make"](), 3
                 if call not in skip:
-                    sizes.change([arguments, *(v for k, v in space.items() if k[:2] == "g_" or k in ("net", "deq", "odict", "df", "pt", "sm"))], SIZES[call])
-                    arguments = [SIZES[call] if follows and type(a) is int else a for a, follows in zip(arguments, follow)]
+                    sizes.change(
+                        [
+                            arguments,
+                            *(
+                                v
+                                for k, v in space.items()
+                                if k[:2] == "g_" or k in ("net", "deq", "odict", "df", "pt", "sm")
+                            ),
+                        ],
+                        SIZES[call],
+                    )
+                    arguments = [
+                        SIZES[call] if follows and type(a) is int else a
+                        for a, follows in zip(arguments, follow)
+                    ]
             elif call >= 2:
                 offered = places(space, arguments)
                 offered = [place for place in offered if used(place[0])] or offered
@@ -127,8 +161,16 @@ def run(text, seed, compiled, backend, skip=()):
             if call == last:
                 results.append(backward(result, G))
             forget_frames([result, space["out"]])
-            shown = {k: v for k, v in space.items() if k[:2] != "__" and not isinstance(v, types.ModuleType) and k not in ("make", "root")}
-            state = world.snapshot([results, arguments, list(shown), *shown.values(), G.is_grad_enabled()])
+            shown = {
+                k: v
+                for k, v in space.items()
+                if k[:2] != "__"
+                and not isinstance(v, types.ModuleType)
+                and k not in ("make", "root")
+            }
+            state = world.snapshot(
+                [results, arguments, list(shown), *shown.values(), G.is_grad_enabled()]
+            )
             if world.twice:
                 seen.append((what, TWICE, ""))
                 break
@@ -137,9 +179,10 @@ def run(text, seed, compiled, backend, skip=()):
 
 
 def forget_frames(things):
-    """Clears the frames of the exceptions among things.  A traceback keeps the variables of its frames alive; that of a compiled function
-    is the frame of one piece of it, which has some of them only.  Since 3.12 that of a generator also keeps those of whoever called it last, and
-    with them the generator."""
+    """Clears the frames of the exceptions among things.  A traceback keeps the variables of its
+    frames alive; that of a compiled function is the frame of one piece of it, which has some of
+    them only.  Since 3.12 that of a generator also keeps those of whoever called it last, and with
+    them the generator."""
     queue, seen = list(things), set()
     for thing in queue:
         if id(thing) in seen or len(queue) > 2000:
@@ -176,7 +219,11 @@ def first_difference(a, b, path=""):
     if type(a) is type(b) and isinstance(a, (list, tuple)):
         for i, (x, y) in enumerate(zip(a, b)):
             if x != y:
-                return first_difference(x, y, f"{path}[{i}]") if len(a) == len(b) else first_difference(str(a[i:]), str(b[i:]), f"{path}[{i}:]")
+                return (
+                    first_difference(x, y, f"{path}[{i}]")
+                    if len(a) == len(b)
+                    else first_difference(str(a[i:]), str(b[i:]), f"{path}[{i}:]")
+                )
         shared = min(len(a), len(b))
         a, b = a[shared:], b[shared:]
     return f"{path or 'all'}: plain {str(a)[:900]}\n    compiled {str(b)[:900]}"
@@ -212,8 +259,11 @@ def compare(text, seed, backend, skip=(), plain_ended=lambda: None):
         return "the compiled run failed: " + "".join(traceback.format_exception(error)[-6:])
     difference = between(plain, found)
     if difference and ".backward()" in text:
-        # The results of a region have one history, which a backward from one of them frees: plain code may go on with another.  All else must be as it is.
-        kept = compare(text.replace(".backward()", ".backward(retain_graph=True)"), seed, backend, skip)
+        # The results of a region have one history, which a backward from one of them frees: plain
+        # code may go on with another.  All else must be as it is.
+        kept = compare(
+            text.replace(".backward()", ".backward(retain_graph=True)"), seed, backend, skip
+        )
         return kept or "discarded"
     return "discarded" if difference and shows_addresses(text, seed, backend, skip) else difference
 
@@ -231,13 +281,16 @@ def between(plain, found):
 
 
 def shows_addresses(text, seed, backend, skip):
-    """Whether plain Python differs from itself: World.text() knows an address as repr() writes it, but not the number of its a's.
-    These runs come after the compiled one, so what that may have spoilt they have in common; each keeps the last one's objects where they are."""
+    """Whether plain Python differs from itself: World.text() knows an address as repr() writes it,
+    but not the number of its a's. These runs come after the compiled one, so what that may have
+    spoilt they have in common; each keeps the last one's objects where they are.
+    """
     runs = [run(text, seed, False, backend, skip) for _ in range(20)]
     return any(between(runs[0][0], again) for again, _ in runs[1:])
 
 
 # -- Workers --
+
 
 def program_of(seed):
     from state_grammar import Writer
@@ -246,14 +299,18 @@ def program_of(seed):
 
 
 def limit_memory():
-    """A list that grows without end in C, where no signal is handled, ends in a MemoryError.  The address sanitizer needs more than any limit.
-    The limit is on data, not on addresses: where those are used up the stack cannot grow, and CPython dies as it lets go of what filled them."""
+    """A list that grows without end in C, where no signal is handled, ends in a MemoryError.  The
+    address sanitizer needs more than any limit.
+    The limit is on data, not on addresses: where those are used up the stack cannot grow, and
+    CPython dies as it lets go of what filled them.
+    """
     if "ASAN_OPTIONS" not in os.environ:
         resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
 
 
 def take_buffers():
-    """OpenBLAS takes a buffer at its first product and keeps it; where there is no memory for one it asks for ever."""
+    """OpenBLAS takes a buffer at its first product and keeps it; where there is no memory for one
+    it asks for ever."""
     import gramme as G
 
     G.ones(2, 2) @ G.ones(2, 2)
@@ -274,10 +331,13 @@ def worker(first, count, backend, sizes):
         if sizes and not has_sizes(seed):
             continue
         say("start", seed)
-        sys.stdout = said  # a plain program that did not end may have been interrupted as its prints were given back
+        # a plain program that did not end may have been interrupted as its prints were given back
+        sys.stdout = said
         signal.alarm(LIMIT_S)
         try:
-            difference = compare(program_of(seed), seed, backend or backend_of(seed), (), lambda: say("plain", seed))
+            difference = compare(
+                program_of(seed), seed, backend or backend_of(seed), (), lambda: say("plain", seed)
+            )
         except SyntaxError as error:
             difference = f"the grammar wrote a bad program: {error}"
         except RecursionError:
@@ -321,15 +381,27 @@ def attempt(text, seed, backend, skip):
 
 
 def campaign(first, count, jobs, stress, backend, sizes=False, batch=100):
-    """Runs the seeds in batches; prints findings; returns the number of programs that were compared and of findings."""
+    """Runs the seeds in batches; prints findings; returns the number of programs that were compared
+    and of findings."""
     waiting = [(s, min(batch, first + count - s)) for s in range(first, first + count, batch)]
     running, findings, compared, discarded = [], [], 0, 0
 
     def begin():
         start, n = waiting.pop(0)
-        arguments, environment = command(stress, "--worker", start, n, "--backend", backend or "", *["--sizes"] * sizes)
+        arguments, environment = command(
+            stress, "--worker", start, n, "--backend", backend or "", *["--sizes"] * sizes
+        )
         errors = io.open(os.memfd_create("errors"), "w+")
-        running.append((subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True), start, n, errors))
+        running.append(
+            (
+                subprocess.Popen(
+                    arguments, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+                ),
+                start,
+                n,
+                errors,
+            )
+        )
 
     while waiting or running:
         while waiting and len(running) < jobs:
@@ -357,7 +429,9 @@ def campaign(first, count, jobs, stress, backend, sizes=False, batch=100):
             said = errors.read()[-3500:]
             lost = last if last is not None else start
             if code == -signal.SIGALRM and last is not None and plain != last:
-                discarded += 1  # plain Python, in one call of C that fills all memory, took all the time
+                discarded += (
+                    1  # plain Python, in one call of C that fills all memory, took all the time
+                )
             else:
                 findings.append(lost)
                 report(lost, f"the process died with {code}\n{said}", stress, backend)
@@ -370,22 +444,32 @@ def campaign(first, count, jobs, stress, backend, sizes=False, batch=100):
 def report(seed, difference, stress, backend):
     print(f"---- seed {seed}: {difference}")
     extra = (f" --stress {stress}" if stress else "") + (f" --backend {backend}" if backend else "")
-    print(f"again: ./in-tree {sys.executable} {os.path.relpath(__file__)} --seed {seed}{extra} --show   (with --shrink for a small program)", flush=True)
+    print(
+        (
+            f"again: ./in-tree {sys.executable} {os.path.relpath(__file__)} --seed {seed}{extra} "
+            "--show   (with --shrink for a small program)"
+        ),
+        flush=True,
+    )
 
 
 # -- Shrinking --
+
 
 def end_of(lines, i):
     """Behind the line i and those that are indented below it."""
     indent = len(lines[i]) - len(lines[i].lstrip())
     j = i + 1
-    while j < len(lines) and (not lines[j].strip() or len(lines[j]) - len(lines[j].lstrip()) > indent):
+    while j < len(lines) and (
+        not lines[j].strip() or len(lines[j]) - len(lines[j].lstrip()) > indent
+    ):
         j += 1
     return j
 
 
 def kind_of(difference):
-    """What must stay while a program is cut: a crash remains a crash, state a difference of state."""
+    """What must stay while a program is cut: a crash remains a crash, state a difference of
+    state."""
     if difference is None:
         return None
     if difference.startswith("died"):
@@ -394,7 +478,8 @@ def kind_of(difference):
 
 
 def shrink(text, seed, backend):
-    """(text, skipped mutations, difference): lines and blocks go, last ones first, for as long as any can."""
+    """(text, skipped mutations, difference): lines and blocks go, last ones first, for as long as
+    any can."""
     warnings.simplefilter("ignore")
     import gramme  # once, for all children
 
@@ -427,7 +512,7 @@ def shrink(text, seed, backend):
             if lines[i].strip() != "pass":
                 candidates.append(lines[:i] + [pad + "pass"] + lines[j:])
             if j > i + 1:
-                candidates.append(lines[:i] + [line[4:] for line in lines[i + 1:j]] + lines[j:])
+                candidates.append(lines[:i] + [line[4:] for line in lines[i + 1 : j]] + lines[j:])
             for candidate in candidates:
                 if holds("\n".join(candidate)):
                     lines, changed = candidate, True
@@ -451,19 +536,33 @@ def main():
     if o.seed is not None:
         text, backend = program_of(o.seed), o.backend or backend_of(o.seed)
         if o.shrink:
-            if o.stress != os.environ.get("GM_STRESS", "") or os.environ.get("PYTHONHASHSEED") != "0":
+            if (
+                o.stress != os.environ.get("GM_STRESS", "")
+                or os.environ.get("PYTHONHASHSEED") != "0"
+            ):
                 arguments, environment = command(o.stress, *sys.argv[1:])
                 os.execve(arguments[0], arguments, dict(environment, GM_STRESS=o.stress))
             text, skip, found = shrink(text, o.seed, backend)
-            print(text, f"# without the mutations before calls {skip}" if skip else "", found, sep="\n")
+            print(
+                text,
+                f"# without the mutations before calls {skip}" if skip else "",
+                found,
+                sep="\n",
+            )
             return 1
         if o.show:
             print(text)
         _, _, findings = campaign(o.seed, 1, 1, o.stress, o.backend)
         return 1 if findings else 0
     first, count = o.first or 0, o.count or 1000
-    compared, discarded, findings = campaign(first, count, o.jobs or 1, o.stress, o.backend, o.sizes)
-    print(f"{compared} programs, seeds {first} to {first + count - 1}{', GM_STRESS=' + o.stress if o.stress else ''}: {len(findings)} differences, {discarded} discarded{': seeds ' + str(findings[:40]) if findings else ''}")
+    compared, discarded, findings = campaign(
+        first, count, o.jobs or 1, o.stress, o.backend, o.sizes
+    )
+    print(
+        f"{compared} programs, seeds {first} to "
+        f"{first + count - 1}{', GM_STRESS=' + o.stress if o.stress else ''}: {len(findings)} "
+        f"differences, {discarded} discarded{': seeds ' + str(findings[:40]) if findings else ''}"
+    )
     return 1 if findings else 0
 
 

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Golden tests of graph stages: run.py GRAMME [--accept] [NAME...]
 
-Each tests/graph/NAME.gm begins with a line `# run: OPTIONS`; `gramme opt OPTIONS NAME.gm` must print NAME.want, and what it prints must
-come through `gramme opt` unchanged, unless it is no graph text.  With `# fails` as its second line the command must fail, and
-NAME.want is its message.  --accept writes what came instead: read the difference before you commit it.
+Each tests/graph/NAME.gm begins with a line `# run: OPTIONS`; `gramme opt OPTIONS NAME.gm` must
+print NAME.want, and what it prints must come through `gramme opt` unchanged, unless it is no graph
+text.  With `# fails` as its second line the command must fail, and NAME.want is its message.
+--accept writes what came instead: read the difference before you commit it.
 """
 import difflib
 import pathlib
@@ -26,7 +27,7 @@ def check(gramme, source, accept):
     lines = source.read_text().splitlines()
     if not lines[0].startswith("# run:"):
         return "the first line should be `# run: OPTIONS`"
-    options = shlex.split(lines[0][len("# run:"):])
+    options = shlex.split(lines[0][len("# run:") :])
     fails = lines[1] == "# fails"
     code, out, err = opt(gramme, options, source.name)
     if code != (1 if fails else 0):
@@ -37,7 +38,9 @@ def check(gramme, source, accept):
         want.write_text(came)
     wanted = want.read_text() if want.exists() else ""
     if came != wanted:
-        return "".join(difflib.unified_diff(wanted.splitlines(True), came.splitlines(True), want.name, "came"))
+        return "".join(
+            difflib.unified_diff(wanted.splitlines(True), came.splitlines(True), want.name, "came")
+        )
     if not fails and "image" not in options:
         code, again, err = opt(gramme, [], "-", out)
         if code or again != out:

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`gramme new-plugin`, and docs/plugin-guide.md: every command of the guide is run, every output that it shows must come.
+"""`gramme new-plugin`, and docs/plugin-guide.md: every command of the guide is run, every output
+that it shows must come.
 
     ./in-tree python3 tests/plugin/new_plugin.py
 
-The program `gramme` and gramme-plugin-1.pc are found as a user finds them; a build tree has an -uninstalled one.  The project is made
-in a new home folder, built, checked against eager to the bit (its own check.py), used by name, changed, and removed.
+The program `gramme` and gramme-plugin-1.pc are found as a user finds them; a build tree has an
+-uninstalled one.  The project is made in a new home folder, built, checked against eager to the bit
+(its own check.py), used by name, changed, and removed.
 """
 import os
 import pathlib
@@ -15,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(os.environ.get("top_srcdir", pathlib.Path(__file__).resolve().parents[2])).resolve()
+ROOT = pathlib.Path(
+    os.environ.get("top_srcdir", pathlib.Path(__file__).resolve().parents[2])
+).resolve()
 FENCED = re.compile(r"^```(sh|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PLUGINS = ".local/share/gramme/plugins-1"
 NEEDED = ("autoreconf", "automake", "libtoolize", "pkg-config", "make")
@@ -33,11 +37,19 @@ def expect(holds, what, output=""):
 
 
 def environment(home):
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "MFLAGS", "XDG_", "GRAMME_LOGS", "GRAMME_BACKEND", "GRAMME_CACHE"))}
+    env = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(
+            ("MAKE", "MFLAGS", "XDG_", "GRAMME_LOGS", "GRAMME_BACKEND", "GRAMME_CACHE")
+        )
+    }
     for name in ("top_srcdir", "top_builddir", "srcdir", "CFLAGS"):
         env.pop(name, None)
     program = pathlib.Path(os.environ.get("GM_PROGRAM", "/"))
-    build = os.environ.get("top_builddir") or (program.parent.name == ".libs" and str(program.parent.parent))
+    build = os.environ.get("top_builddir") or (
+        program.parent.name == ".libs" and str(program.parent.parent)
+    )
     if build:
         env["PKG_CONFIG_PATH"] = os.path.join(build, "plugin-api")
     # The guide lists what is needed: numpy is not among it.
@@ -45,13 +57,28 @@ def environment(home):
     (home / "without" / "numpy.py").write_text("raise ImportError('not needed')\n")
     places = [str(home / "without"), env.get("PYTHONPATH")]
     env["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    # The home folder lies where others can write beside it: trusted by name, as a user's own need not be.
-    env.update(HOME=str(home), GM_STATE=str(home / "state"), GRAMME_PLUGIN_TRUST=":".join(filter(None, [str(home), os.environ.get("GRAMME_PLUGIN_TRUST")])))
+    # The home folder lies where others can write beside it: trusted by name, as a user's own need
+    # not be.
+    env.update(
+        HOME=str(home),
+        GM_STATE=str(home / "state"),
+        GRAMME_PLUGIN_TRUST=":".join(
+            filter(None, [str(home), os.environ.get("GRAMME_PLUGIN_TRUST")])
+        ),
+    )
     return env
 
 
 def run(command, folder, env):
-    done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=1200)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=1200,
+    )
     return done.returncode, done.stdout
 
 
@@ -64,7 +91,9 @@ def follow_the_guide(home, env):
             continue
         where = home / "where"
         status, output = run(["sh", "-euc", f'{text}pwd >"{where}"'], folder, env)
-        if not expect(status == 0, f"the guide's commands: {'; '.join(text.splitlines())[:70]}", output):
+        if not expect(
+            status == 0, f"the guide's commands: {'; '.join(text.splitlines())[:70]}", output
+        ):
             return
         folder = where.read_text().strip()
     left = sorted(p.name for p in (home / PLUGINS).iterdir())
@@ -91,17 +120,29 @@ def refuse(home, env):
         (["a", "--dir", "no/such"], 1, "make the folder that it is to lie in first"),
     ]:
         status, output = run(["gramme", "new-plugin", *arguments], home, env)
-        expect(status == wants and word in output, f"gramme new-plugin {' '.join(arguments)[:30]}: {word}", output)
-    expect(not list((home / "there").iterdir()) and not (home / "a").exists(), "and nothing is written")
+        expect(
+            status == wants and word in output,
+            f"gramme new-plugin {' '.join(arguments)[:30]}: {word}",
+            output,
+        )
+    expect(
+        not list((home / "there").iterdir()) and not (home / "a").exists(), "and nothing is written"
+    )
 
 
 def names_with_dashes(home, env):
     status, output = run(["gramme", "new-plugin", "My-2nd-one", "--dir", "other"], home, env)
     expect(status == 0, "a name with dashes", output)
     makefile = (home / "other/Makefile.am").read_text()
-    expect("libgramme_My_2nd_one_la_SOURCES = My-2nd-one.c" in makefile, "automake's spelling of it")
+    expect(
+        "libgramme_My_2nd_one_la_SOURCES = My-2nd-one.c" in makefile, "automake's spelling of it"
+    )
     expect((home / "other/My-2nd-one.c").exists(), "and its file")
-    left = [p.name for p in (home / "other").iterdir() if re.search(r"@(C_)?NAME@", p.name + p.read_text())]
+    left = [
+        p.name
+        for p in (home / "other").iterdir()
+        if re.search(r"@(C_)?NAME@", p.name + p.read_text())
+    ]
     expect(not left, f"no placeholder is left {left}")
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names of torch's that gramme does not have: they can be imported, and say what to do when they are used; others say which names are near."""
+"""Names of torch's that gramme does not have: they can be imported, and say what to do when they
+are used; others say which names are near."""
 
 import importlib
 import sys
@@ -64,7 +65,13 @@ def test_each_row_of_the_table_is_a_name_once_and_hides_nothing():
     for name in names:
         module, _, last = f"gramme.{name}".rpartition(".")
         there = vars(importlib.import_module(module)).get(last)
-        assert there is None or there is get(name) and (isinstance(there, _absent._Module) or "NotImplementedError" in (there.__doc__ or ""))
+        assert (
+            there is None
+            or there is get(name)
+            and (
+                isinstance(there, _absent._Module) or "NotImplementedError" in (there.__doc__ or "")
+            )
+        )
 
 
 @pytest.mark.parametrize(
@@ -82,7 +89,9 @@ def test_each_row_of_the_table_is_a_name_once_and_hides_nothing():
 def test_a_misspelt_name_says_which_are_near(module, name, near):
     here = importlib.import_module(module)
     assert not hasattr(here, name)
-    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute '{name}'; did you mean .*{near}") as caught:
+    with pytest.raises(
+        AttributeError, match=f"module '{module}' has no attribute '{name}'; did you mean .*{near}"
+    ) as caught:
         getattr(here, name)
     assert near in repr(caught.value)
 
@@ -106,4 +115,7 @@ def test_the_table_is_found_through_sys_modules():
     from gramme.distributed.checkpoint.state_dict import StateDictOptions
     from gramme.nn.attention.flex_attention import flex_attention
 
-    assert StateDictOptions.__name__ == "StateDictOptions" and flex_attention.__qualname__ == "flex_attention"
+    assert (
+        StateDictOptions.__name__ == "StateDictOptions"
+        and flex_attention.__qualname__ == "flex_attention"
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""autograd.detect_anomaly: which function made a NaN, and where the forward called it; in eager, around and inside of compiled functions."""
+"""autograd.detect_anomaly: which function made a NaN, and where the forward called it; in eager,
+around and inside of compiled functions."""
 
 import inspect
 import math
@@ -35,14 +36,19 @@ def fails(loss, text):
     return str(info.value), "".join(str(w.message) for w in told)
 
 
-@pytest.mark.parametrize("compile", [lambda f: f, *[lambda f, b=b: G.compile(f, backend=b) for b in BACKENDS]])
+@pytest.mark.parametrize(
+    "compile", [lambda f: f, *[lambda f, b=b: G.compile(f, backend=b) for b in BACKENDS]]
+)
 def test_the_function_and_the_line_are_named(compile):
     f = compile(bad)
     f(leaf())  # compiled before
     with set_detect_anomaly(True):
         error, warning = fails(f(leaf()), NAN.format("LogBackward0", 0))
     assert f'test_anomaly.py", line {LINE}, in bad: y = (x - 1.0).log()' in error
-    assert "Error detected in LogBackward0. Traceback of forward call" in warning and "y = (x - 1.0).log()" in warning
+    assert (
+        "Error detected in LogBackward0. Traceback of forward call" in warning
+        and "y = (x - 1.0).log()" in warning
+    )
     x = leaf()
     f(x).backward()
     assert math.isnan(x.grad[0])
@@ -109,7 +115,9 @@ def test_functions_of_ones_own_loops_and_second_gradients():
     with set_detect_anomaly(True):
         x = leaf()
         fails(Bad.apply(x, x * 1).sum(), NAN.format("BadBackward", 1))
-        loop = G.while_loop(lambda i, x: i < 2, lambda i, x: (i + 1, (x - 1).log() * 0 + 1), (G.tensor(0), x))[1]
+        loop = G.while_loop(
+            lambda i, x: i < 2, lambda i, x: (i + 1, (x - 1).log() * 0 + 1), (G.tensor(0), x)
+        )[1]
         assert "while_loop(" in fails(loop.sum(), "HigherOrderBackward")[0]
         y = G.zeros(1, requires_grad=True)
         (slope,) = G.autograd.grad((y**1.5).sum(), y, create_graph=True)
@@ -128,7 +136,9 @@ def test_other_errors_are_told_of():
 
 def test_the_mode():
     assert not G.is_anomaly_enabled()
-    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), detect_anomaly(check_nan=False):
+    with pytest.warns(UserWarning, match="Anomaly Detection has been enabled"), detect_anomaly(
+        check_nan=False
+    ):
         assert G.is_anomaly_enabled() and not G.is_anomaly_check_nan_enabled()
         bad(leaf()).backward()
         with set_detect_anomaly(False):
@@ -143,7 +153,9 @@ def test_the_mode():
 @pytest.mark.parametrize("stance", ["force_eager", "eager_on_recompile", "fail_on_recompile"])
 def test_loops_run_in_every_stance(stance):
     def loop(x):
-        return G.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2 + 0.5), (G.tensor(0), x))[1]
+        return G.while_loop(
+            lambda i, x: i < 3, lambda i, x: (i + 1, x * 2 + 0.5), (G.tensor(0), x)
+        )[1]
 
     assert G.compiler.disable(loop)(G.ones(2)).tolist() == [11.5, 11.5]
     with G.compiler.set_stance(stance):

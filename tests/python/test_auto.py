@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back end auto: an answer at once, better code between two calls, the same bits throughout; and what happens when that cannot be."""
+"""The back end auto: an answer at once, better code between two calls, the same bits throughout;
+and what happens when that cannot be."""
 
 import os
 import shutil
@@ -31,8 +32,18 @@ def bits(*tensors):
 
 
 def run(text, expect=0, **env):
-    before = {k: v for k, v in os.environ.items() if k not in ("GRAMME_AUTO", "GRAMME_BACKEND", "GRAMME_LOGS")}
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env={**before, **env}, timeout=120)
+    before = {
+        k: v
+        for k, v in os.environ.items()
+        if k not in ("GRAMME_AUTO", "GRAMME_BACKEND", "GRAMME_LOGS")
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", text],
+        capture_output=True,
+        text=True,
+        env={**before, **env},
+        timeout=120,
+    )
     assert done.returncode == expect, done.stdout + done.stderr
     return done.stdout, done.stderr
 
@@ -40,7 +51,7 @@ def run(text, expect=0, **env):
 def compiler(folder, text):
     """A C compiler that first does something else."""
     path = folder / "slow-cc"
-    path.write_text(f"#!/bin/sh\n{text}\nexec cc \"$@\"\n")
+    path.write_text(f'#!/bin/sh\n{text}\nexec cc "$@"\n')
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
 
@@ -69,7 +80,10 @@ def test_a_swap_in_the_middle_of_a_loop_of_calls_changes_no_bit():
     lambda x: scan(lambda c, s: (c * 0.5 + s, c.sin()), x.sum(0), x)[1] * while_loop(lambda y: y.sum() < 3, lambda y: (y + x.abs().sum(),), (x[0] * 0,))[0],
 ])  # fmt: skip
 def test_control_flow_gets_better_code_too(f, dynamic):
-    fn, made = gramme.compile(f, backend="auto", dynamic=dynamic, options=THEN_CC), gramme.compiler.builds()["made"]
+    fn, made = (
+        gramme.compile(f, backend="auto", dynamic=dynamic, options=THEN_CC),
+        gramme.compiler.builds()["made"],
+    )
     after, end = 0, time.monotonic() + 60
     while after < 20 and time.monotonic() < end:
         x = gramme.randn(5 + (after % 7 if dynamic else 0), 3)
@@ -149,12 +163,18 @@ assert f(x).tolist() == first.tolist() == second.tolist() == third.tolist()
 def test_a_function_called_twice_never_waits_for_the_compiler(tmp_path):
     # The compiler begins when the calls have returned: one that waited for it would wait for ever.
     go = tmp_path / "go"
-    run(SLOW.replace("sys.argv[1]", repr(str(go))), GRAMME_CC=compiler(tmp_path, f"while [ ! -e {go} ]; do sleep 0.05; done"))
+    run(
+        SLOW.replace("sys.argv[1]", repr(str(go))),
+        GRAMME_CC=compiler(tmp_path, f"while [ ! -e {go} ]; do sleep 0.05; done"),
+    )
 
 
 def test_a_function_called_once_starts_no_compiler(tmp_path):
     log = tmp_path / "log"
-    run("import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); g.compiler.wait()", GRAMME_CC=compiler(tmp_path, f"echo run >>{log}"))
+    run(
+        "import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); g.compiler.wait()",
+        GRAMME_CC=compiler(tmp_path, f"echo run >>{log}"),
+    )
     assert not log.exists()
 
 
@@ -179,7 +199,8 @@ print(worst)
 
 
 def test_starting_builds_and_swapping_costs_a_call_less_than_a_millisecond():
-    # Of this thread's own time: what other programs on the machine take is theirs.  The best of three, for page faults and the like.
+    # Of this thread's own time: what other programs on the machine take is theirs.  The best of
+    # three, for page faults and the like.
     assert min(int(run(STALL)[0]) for _ in range(3)) < 1_000_000
 
 
@@ -187,8 +208,14 @@ def test_starting_builds_and_swapping_costs_a_call_less_than_a_millisecond():
 def test_as_many_compilers_run_at_a_time_as_there_are_processors(tmp_path):
     log = tmp_path / "log"
     slow = compiler(tmp_path, f"echo + >>{log}; sleep 0.2; echo - >>{log}")
-    text = "import gramme as g\nfor i in range(6):\n    s = {'g': g}; exec(f'def f(x): return g.tanh(x) * {i}.5', s); f = g.compile(s['f']); f(g.ones(3)); f(g.ones(3)); s['f'] = globals()[f'keep{i}'] = f\n"
-    run(text + "assert g.compiler.wait(60)\nassert g.compiler.builds()['made'] == 6", GRAMME_CC=slow)
+    text = (
+        "import gramme as g\nfor i in range(6):\n    s = {'g': g}; exec(f'def f(x): return "
+        "g.tanh(x) * {i}.5', s); f = g.compile(s['f']); f(g.ones(3)); f(g.ones(3)); s['f'] = "
+        "globals()[f'keep{i}'] = f\n"
+    )
+    run(
+        text + "assert g.compiler.wait(60)\nassert g.compiler.builds()['made'] == 6", GRAMME_CC=slow
+    )
     running = most = 0
     for mark in log.read_text().split():
         running += 1 if mark == "+" else -1
@@ -229,7 +256,9 @@ assert n["failed"] == 3 and n["made"] == 0 and n["waiting"] == n["running"] == 0
 
 
 @undisturbed
-@pytest.mark.parametrize("broken, said", [("/nowhere/cc", "/nowhere/cc"), ("cc -bogus-flag", "-bogus-flag")])
+@pytest.mark.parametrize(
+    "broken, said", [("/nowhere/cc", "/nowhere/cc"), ("cc -bogus-flag", "-bogus-flag")]
+)
 def test_without_a_working_compiler_the_first_code_stays_and_it_is_said_once(broken, said):
     out, err = run(BROKEN, GRAMME_CC=broken)
     warnings = [line for line in err.splitlines() if "warning" in line and "auto" in line]
@@ -240,9 +269,16 @@ def only(folder, *kept):
     """A folder of plugins with these alone, which the environment lets gramme trust."""
     source = os.environ["GRAMME_PLUGIN_PATH"].split(":")[0]
     for name in kept:
-        shutil.copy(os.path.realpath(os.path.join(source, f"libgramme-{name}.so")), folder / f"libgramme-{name}.so")
+        shutil.copy(
+            os.path.realpath(os.path.join(source, f"libgramme-{name}.so")),
+            folder / f"libgramme-{name}.so",
+        )
     trusted = os.environ.get("GRAMME_PLUGIN_TRUST", "")
-    return {"GRAMME_PLUGIN_PATH": str(folder), "GRAMME_PLUGIN_TRUST": f"{trusted}:{folder}", "XDG_DATA_HOME": str(folder)}
+    return {
+        "GRAMME_PLUGIN_PATH": str(folder),
+        "GRAMME_PLUGIN_TRUST": f"{trusted}:{folder}",
+        "XDG_DATA_HOME": str(folder),
+    }
 
 
 CALLS = """
@@ -271,7 +307,12 @@ def test_without_tcc_eager_begins_and_cc_takes_over(tmp_path):
 @pytest.mark.skipif(installed(), reason="an installed cc would be found")
 def test_without_cc_the_first_code_stays(tmp_path):
     out, err = run(CALLS.format("{'auto', 'eager', 'tcc'}"), **only(tmp_path, "tcc", "eager"))
-    assert out.startswith("0 ") and "of tcc" in out and "without cc" in err and err.count("warning") == 1
+    assert (
+        out.startswith("0 ")
+        and "of tcc" in out
+        and "without cc" in err
+        and err.count("warning") == 1
+    )
 
 
 @undisturbed
@@ -285,7 +326,11 @@ f = g.compile(lambda x: g.tanh(x)); f(g.ones(3)); f(g.ones(3))
 while not os.path.exists({str(pid)!r}): time.sleep(0.01)
 """
     start = time.monotonic()
-    run(text, GRAMME_CC=compiler(tmp_path, f"echo $$ >{pid}.new; mv {pid}.new {pid}; sleep 60"), TMPDIR=str(temporary))
+    run(
+        text,
+        GRAMME_CC=compiler(tmp_path, f"echo $$ >{pid}.new; mv {pid}.new {pid}; sleep 60"),
+        TMPDIR=str(temporary),
+    )
     assert time.monotonic() - start < 30
     assert list(temporary.iterdir()) == []
     with pytest.raises(ProcessLookupError):
@@ -326,7 +371,10 @@ assert (f(x).tolist(), h(x).tolist()) == want
 
 
 def test_auto_is_the_default_and_has_a_name_like_others():
-    out, _ = run("import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); print(f.backend, f.entries()[0]['backend'])")
+    out, _ = run(
+        "import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); print(f.backend, "
+        "f.entries()[0]['backend'])"
+    )
     assert out.split() == ["auto", "auto"]
     assert "auto" in names
     out, _ = run("import gramme as g; print(g.compile(lambda x: x).backend)", GRAMME_BACKEND="tcc")
@@ -364,7 +412,10 @@ def test_the_two_back_ends_and_their_options_can_be_named(options, said):
 
 @undisturbed
 def test_the_environment_sets_the_options_that_are_not_given():
-    text = "import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); f(g.ones(3)); g.compiler.wait(); print(g.compiler.builds()['made'])"
+    text = (
+        "import gramme as g; f = g.compile(lambda x: x * 2); f(g.ones(3)); f(g.ones(3)); "
+        "g.compiler.wait(); print(g.compiler.builds()['made'])"
+    )
     assert run(text, GRAMME_AUTO="then=none")[0] == "0\n"
     assert run(text, GRAMME_AUTO="first=eager,after=2")[0] == "1\n"
     assert run(text, GRAMME_AUTO="after=3")[0] == "0\n"

@@ -132,7 +132,12 @@ def test_grad_mode_contexts_and_decorators():
     def g(v):
         return v * 2
 
-    assert not f().requires_grad and f.__doc__ == "doc" and not g(x).requires_grad and (x * 2).requires_grad
+    assert (
+        not f().requires_grad
+        and f.__doc__ == "doc"
+        and not g(x).requires_grad
+        and (x * 2).requires_grad
+    )
     with gramme.set_grad_enabled(False):
         assert not gramme.is_grad_enabled()
     gramme.set_grad_enabled(False)
@@ -227,8 +232,16 @@ def test_retain_grad_keeps_the_gradient_of_a_result():
 
 def test_grad_fn_names_what_made_a_tensor():
     x = leaf(1.0)
-    assert x.grad_fn is None and (x * 2).grad_fn.name() == "MulBackward0" and repr((x * 2).grad_fn) == "<MulBackward0>"
-    assert x.detach().grad_fn is None and not x.detach().requires_grad and x.detach().data_ptr() == x.data_ptr()
+    assert (
+        x.grad_fn is None
+        and (x * 2).grad_fn.name() == "MulBackward0"
+        and repr((x * 2).grad_fn) == "<MulBackward0>"
+    )
+    assert (
+        x.detach().grad_fn is None
+        and not x.detach().requires_grad
+        and x.detach().data_ptr() == x.data_ptr()
+    )
 
 
 def test_requires_grad_rules():
@@ -300,7 +313,11 @@ def test_a_gradient_is_added_in_the_dtype_of_the_one_that_is_there():
     x.sum().backward()
     x.data = x.data.to(gramme.float64)
     (x * 2).sum().backward()
-    assert x.dtype == gramme.float64 and x.grad.dtype == gramme.float32 and x.grad.tolist() == [3.0, 3.0]
+    assert (
+        x.dtype == gramme.float64
+        and x.grad.dtype == gramme.float32
+        and x.grad.tolist() == [3.0, 3.0]
+    )
     (x * x).sum().backward(create_graph=True)
     assert x.grad.dtype == gramme.float32 and x.grad.tolist() == [5.0, 5.0]
 
@@ -311,7 +328,11 @@ def test_backward_adds_to_the_named_leaves_alone():
     h.sum().backward(inputs=[x], retain_graph=True)
     assert x.grad.tolist() == [3.0, 4.0] and y.grad is None
     gramme.autograd.backward(h.sum(), inputs=[y, h])
-    assert x.grad.tolist() == [3.0, 4.0] and y.grad.tolist() == [1.0, 2.0] and h.grad.tolist() == [1.0, 1.0]
+    assert (
+        x.grad.tolist() == [3.0, 4.0]
+        and y.grad.tolist() == [1.0, 2.0]
+        and h.grad.tolist() == [1.0, 1.0]
+    )
     with pytest.raises(RuntimeError, match="empty"):
         (x * y).sum().backward(inputs=[])
     with pytest.raises(RuntimeError, match="input 0 does not require grad"):
@@ -338,7 +359,9 @@ def test_final_callbacks_run_when_the_backward_is_over():
     assert z.grad.tolist() == [2.0]
 
 
-@pytest.mark.parametrize("write", [lambda x: x.mul_(2), lambda x: x[0].mul_(2), lambda x: x.zero_()])
+@pytest.mark.parametrize(
+    "write", [lambda x: x.mul_(2), lambda x: x[0].mul_(2), lambda x: x.zero_()]
+)
 def test_a_view_of_a_leaf_that_is_itself_a_view_is_not_written_to(write):
     """Its base requires no gradient, so the history of a write would not lead to the leaf."""
     for f in (write, gramme.compile(write, backend="eager")):

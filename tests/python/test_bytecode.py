@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decoding and assembling, on the running interpreter's own library: thousands of functions of every style.
+"""Decoding and assembling, on the running interpreter's own library: thousands of functions of
+every style.
 
-The internal form has no verifier at run time, so one stands here: the stack depth by data flow over all edges.
+The internal form has no verifier at run time, so one stands here: the stack depth by data flow over
+all edges.
 """
 
 import importlib.util
@@ -25,7 +27,20 @@ def code_objects(code):
 
 def library():
     folder = sysconfig.get_path("stdlib")
-    for parent in (folder, *(os.path.join(folder, name) for name in ("asyncio", "collections", "concurrent/futures", "email", "json", "unittest"))):
+    for parent in (
+        folder,
+        *(
+            os.path.join(folder, name)
+            for name in (
+                "asyncio",
+                "collections",
+                "concurrent/futures",
+                "email",
+                "json",
+                "unittest",
+            )
+        ),
+    ):
         for name in sorted(os.listdir(parent)):
             if name.endswith(".py"):
                 with open(os.path.join(parent, name), "rb") as file:
@@ -33,7 +48,8 @@ def library():
 
 
 def check_depths(code):
-    """Every instruction has one depth whichever way leads there, never below 0, never above the stack's size."""
+    """Every instruction has one depth whichever way leads there, never below 0, never above the
+    stack's size."""
     size, insns, handlers = _core.decode(code)
     depths, todo = {}, [(0, 0)]
     while todo:
@@ -63,10 +79,22 @@ def test_the_library_decodes_with_consistent_depths():
         try:
             met |= check_depths(code)
         except (AssertionError, RuntimeError) as error:
-            raise AssertionError(f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}: {error}") from None
+            raise AssertionError(
+                f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}: {error}"
+            ) from None
         count += 1
     assert count > 5000
-    for name in ("CALL", "LOAD_METHOD", "FOR_ITER", "MAKE_FUNCTION", "LOAD_CLOSURE", "FORMAT_VALUE", "SEND", "BEFORE_WITH", "PUSH_EXC_INFO"):
+    for name in (
+        "CALL",
+        "LOAD_METHOD",
+        "FOR_ITER",
+        "MAKE_FUNCTION",
+        "LOAD_CLOSURE",
+        "FORMAT_VALUE",
+        "SEND",
+        "BEFORE_WITH",
+        "PUSH_EXC_INFO",
+    ):
         assert name in met, name
 
 
@@ -77,7 +105,10 @@ def straight(code):
     if not code.co_flags & CO_OPTIMIZED or code.co_flags & GENERATORS:
         return None
     insns = _core.decode(code)[1]
-    if any(target is not None or handler or name.startswith("INTRINSIC") for name, _, _, _, target, _, handler in insns):
+    if any(
+        target is not None or handler or name.startswith("INTRINSIC")
+        for name, _, _, _, target, _, handler in insns
+    ):
         return None
     return without_prologue(insns)
 
@@ -104,7 +135,16 @@ def test_straight_functions_of_the_library_survive_reassembly():
         count += 1
         met |= {name for name, _, _, _ in before}
     assert count > 1000
-    for name in ("CALL", "CALL_FUNCTION_EX", "LOAD_METHOD", "MAKE_FUNCTION", "LOAD_CLOSURE", "STORE_DEREF", "FORMAT_VALUE", "COMPARE_OP"):
+    for name in (
+        "CALL",
+        "CALL_FUNCTION_EX",
+        "LOAD_METHOD",
+        "MAKE_FUNCTION",
+        "LOAD_CLOSURE",
+        "STORE_DEREF",
+        "FORMAT_VALUE",
+        "COMPARE_OP",
+    ):
         assert name in met, name
 
 
@@ -122,7 +162,11 @@ class Base:
 
 class Derived(Base):
     def plus(self, k):
-        return super().plus(k, times=2), super().n if False else super().plus(k), super(Derived, self).plus
+        return (
+            super().plus(k, times=2),
+            super().n if False else super().plus(k),
+            super(Derived, self).plus,
+        )
 
 
 def closures(a):
@@ -146,9 +190,37 @@ CALLS = {
     "methods": (lambda s, a: s.upper().replace(a, "-").split("-"), "x,y", ","),
     "method with keywords": (lambda b, a: b.plus(a, times=3), Base(4), 5),
     "compare": (lambda a, b: [a < b, a <= b, a == b, a != b, a > b, a >= b], 1, 2),
-    "compare floats": (lambda a, b: [a < b, a <= b, a == b, a != b, a > b, a >= b], 1.5, float("nan")),
-    "compare strings": (lambda a, b: [a == b, a != b, a is b, a is not b, a in b, a not in b, not a], "a", "ab"),
-    "operators": (lambda a, b: (a + b, a - b, a * b, a / b, a // b, a % b, a**b, a & b, a | b, a ^ b, a << b, a >> b, -a, +a, ~a), 7, 3),
+    "compare floats": (
+        lambda a, b: [a < b, a <= b, a == b, a != b, a > b, a >= b],
+        1.5,
+        float("nan"),
+    ),
+    "compare strings": (
+        lambda a, b: [a == b, a != b, a is b, a is not b, a in b, a not in b, not a],
+        "a",
+        "ab",
+    ),
+    "operators": (
+        lambda a, b: (
+            a + b,
+            a - b,
+            a * b,
+            a / b,
+            a // b,
+            a % b,
+            a**b,
+            a & b,
+            a | b,
+            a ^ b,
+            a << b,
+            a >> b,
+            -a,
+            +a,
+            ~a,
+        ),
+        7,
+        3,
+    ),
     "formats": (lambda a, b: f"{a}|{a!r}|{a!s:>5}|{a!a}|{b:{b}}|{b:>4}", "é", 7),
     "subscripts": (lambda a, b: (a[b], a[b:], a[:b], a[b:5], a[::b], a[1:5:b]), list(range(9)), 2),
     "slice store and delete": (deletes, [1, 2, 3], 0),
@@ -185,11 +257,16 @@ def test_reassembled_closures_share_cells_and_keep_defaults():
 
 def test_the_extension_is_named_for_its_interpreter():
     """Else the extension of one version would be found, and loaded, by another."""
-    suffix = importlib.util.find_spec("gramme._core").origin[-len(sysconfig.get_config_var("EXT_SUFFIX")) :]
+    suffix = importlib.util.find_spec("gramme._core").origin[
+        -len(sysconfig.get_config_var("EXT_SUFFIX")) :
+    ]
     assert suffix == sysconfig.get_config_var("EXT_SUFFIX") and "cpython-3" in suffix
 
 
-GENERIC = "type Pair[T] = tuple[T, T]\ndef first[T: int](x: list[T]) -> T:\n    return x[0]\nclass Box[*Ts, **P]:\n    pass\n"
+GENERIC = (
+    "type Pair[T] = tuple[T, T]\ndef first[T: int](x: list[T]) -> T:\n    return x[0]\nclass "
+    "Box[*Ts, **P]:\n    pass\n"
+)
 
 
 def test_type_parameters_decode():

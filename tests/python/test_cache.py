@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compiled code on disk: a second process starts without compiling, what could change the code changes the key, and nothing wrong is ever run."""
+"""Compiled code on disk: a second process starts without compiling, what could change the code
+changes the key, and nothing wrong is ever run."""
 
 import os
 import stat
@@ -51,22 +52,42 @@ class Cache:
     def __init__(self, folder, around):
         self.folder, self.log = folder, around / "log"
         self.compiler = around / "counted-cc"
-        self.compiler.write_text(f"#!/bin/sh\necho run >>{self.log}\nexec cc \"$@\"\n")
+        self.compiler.write_text(f'#!/bin/sh\necho run >>{self.log}\nexec cc "$@"\n')
         self.compiler.chmod(self.compiler.stat().st_mode | stat.S_IXUSR)
 
     def environment(self, **env):
-        before = {k: v for k, v in os.environ.items() if k not in ("GRAMME_AUTO", "GRAMME_BACKEND", "GRAMME_CACHE", "GRAMME_LOGS")}
-        return {**before, "GRAMME_CACHE_DIR": str(self.folder), "GRAMME_CC": str(self.compiler), **env}
+        before = {
+            k: v
+            for k, v in os.environ.items()
+            if k not in ("GRAMME_AUTO", "GRAMME_BACKEND", "GRAMME_CACHE", "GRAMME_LOGS")
+        }
+        return {
+            **before,
+            "GRAMME_CACHE_DIR": str(self.folder),
+            "GRAMME_CC": str(self.compiler),
+            **env,
+        }
 
     def run(self, define=TANH, options="{}", **env):
         """{"hits": n, ...}, with "compilers": how many ran, and "ms": of the first call."""
         before = self.runs()
         text = PROGRAM.format(define=define, options=options)
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=self.environment(**CODE_ALONE, **env), timeout=120)
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            env=self.environment(**CODE_ALONE, **env),
+            timeout=120,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         ms, *counts, which = done.stdout.split()
         self.said = done.stderr
-        return {**{k: int(v) for k, v in (c.split("=") for c in counts)}, "ms": float(ms), "which": which, "compilers": self.runs() - before}
+        return {
+            **{k: int(v) for k, v in (c.split("=") for c in counts)},
+            "ms": float(ms),
+            "which": which,
+            "compilers": self.runs() - before,
+        }
 
     def runs(self):
         return self.log.read_text().count("run") if self.log.exists() else 0
@@ -75,15 +96,27 @@ class Cache:
         return sorted(p for p in self.folder.iterdir() if len(p.name) == 64)
 
     def tool(self, *args, expect=0):
-        done = subprocess.run(["gramme", "cache", *args], capture_output=True, text=True, env=self.environment())
+        done = subprocess.run(
+            ["gramme", "cache", *args], capture_output=True, text=True, env=self.environment()
+        )
         assert done.returncode == expect, done.stdout + done.stderr
         return done.stdout + done.stderr
 
 
 def test_a_second_process_starts_without_a_compiler_and_with_its_code(cache):
     first, second = cache.run(), cache.run()
-    assert (first["compilers"], first["misses"], first["stored"], first["which"]) == (1, 1, 1, "of_tcc")
-    assert (second["compilers"], second["hits"], second["misses"], second["which"]) == (0, 1, 0, "of_cc")
+    assert (first["compilers"], first["misses"], first["stored"], first["which"]) == (
+        1,
+        1,
+        1,
+        "of_tcc",
+    )
+    assert (second["compilers"], second["hits"], second["misses"], second["which"]) == (
+        0,
+        1,
+        0,
+        "of_cc",
+    )
 
 
 def test_a_warm_start_takes_about_a_millisecond_for_a_function(cache):
@@ -95,9 +128,17 @@ def test_a_warm_start_takes_about_a_millisecond_for_a_function(cache):
 # GPH-17.
 def test_names_do_not_count_and_everything_else_does(cache):
     assert cache.run()["stored"] == 1
-    assert cache.run("def fn(renamed):\n    t = g.tanh(renamed)\n    return t * 3 + renamed")["hits"] == 1
-    for other in ("fn = lambda x: g.tanh(x) * 4 + x", "fn = lambda x: g.tanh(x) * 3 - x", "x = x.double()\n" + TANH, "x = x[:99]\n" + TANH,
-                  "x = (g.arange(200.0) / 14)[::2]\n" + TANH):
+    assert (
+        cache.run("def fn(renamed):\n    t = g.tanh(renamed)\n    return t * 3 + renamed")["hits"]
+        == 1
+    )
+    for other in (
+        "fn = lambda x: g.tanh(x) * 4 + x",
+        "fn = lambda x: g.tanh(x) * 3 - x",
+        "x = x.double()\n" + TANH,
+        "x = x[:99]\n" + TANH,
+        "x = (g.arange(200.0) / 14)[::2]\n" + TANH,
+    ):
         assert cache.run(other)["stored"] == 1, other
 
 
@@ -195,16 +236,27 @@ print(n["hits"], n["stored"], n["bypassed"])
 """
 
 
-# HOOK-07: a wrapped call without a user_cache_hash bypasses the cache; with one, a second process hits, and another string misses
+# HOOK-07: a wrapped call without a user_cache_hash bypasses the cache; with one, a second process
+# hits, and another string misses
 def test_hook_07_a_hook_with_a_wrapped_call_is_cached_only_under_a_string_of_the_user(cache):
     def counts(kind):
-        done = subprocess.run([sys.executable, "-c", HOOKS, kind], capture_output=True, text=True, env=cache.environment(GRAMME_LOGS="cache"))
+        done = subprocess.run(
+            [sys.executable, "-c", HOOKS, kind],
+            capture_output=True,
+            text=True,
+            env=cache.environment(GRAMME_LOGS="cache"),
+        )
         assert done.returncode == 0, done.stderr
         cache.said = done.stderr
         return tuple(map(int, done.stdout.split()))
 
     assert counts("unknown") == (0, 0, 2)  # the forward and the backward
-    assert "not cached" in cache.said and "my_pack" in cache.said and "narrow" in cache.said and "user_cache_hash" in cache.said
+    assert (
+        "not cached" in cache.said
+        and "my_pack" in cache.said
+        and "narrow" in cache.said
+        and "user_cache_hash" in cache.said
+    )
     assert counts("unknown") == (0, 0, 2)
     assert counts("one") == (0, 2, 0)
     assert counts("one") == (2, 0, 0)
@@ -215,7 +267,14 @@ def test_hook_07_a_hook_with_a_wrapped_call_is_cached_only_under_a_string_of_the
 
 def test_two_processes_at_once_both_get_right_results(cache):
     text = PROGRAM.format(define=TANH, options="{}")
-    both = [subprocess.Popen([sys.executable, "-c", text], env=cache.environment(**CODE_ALONE), stdout=subprocess.DEVNULL) for _ in range(4)]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", text],
+            env=cache.environment(**CODE_ALONE),
+            stdout=subprocess.DEVNULL,
+        )
+        for _ in range(4)
+    ]
     assert [p.wait(120) for p in both] == [0] * 4
     assert len(cache.entries()) == 1 and cache.run()["hits"] == 1
 
@@ -225,7 +284,9 @@ def test_the_tool_lists_checks_and_clears(cache):
     cache.run()
     cache.run("fn = lambda x: g.exp(x)")
     listed = cache.tool("ls")
-    assert listed.count("org.gramme.cc") == 2 and "2 entries" in listed and str(cache.folder) in listed
+    assert (
+        listed.count("org.gramme.cc") == 2 and "2 entries" in listed and str(cache.folder) in listed
+    )
     assert "2 entries" in cache.tool("verify")
     entry = cache.entries()[0]
     entry.write_bytes(entry.read_bytes()[:-2])
@@ -246,7 +307,9 @@ def test_the_limit_evicts_what_was_used_least_recently(cache):
 
 
 def test_the_users_own_cache_is_not_touched_by_tests():
-    assert os.environ["GRAMME_CACHE"] == "0" and os.environ["GRAMME_CACHE_DIR"] != os.path.expanduser("~/.cache/gramme/code-1")
+    assert os.environ["GRAMME_CACHE"] == "0" and os.environ[
+        "GRAMME_CACHE_DIR"
+    ] != os.path.expanduser("~/.cache/gramme/code-1")
 
 
 # -- Sizes that change
@@ -265,14 +328,25 @@ ROWS = "fn = lambda x: g.tanh(x) * x.shape[0] + x.sum(0)"
 
 
 def sizes_run(cache, sizes, define=ROWS, **env):
-    done = subprocess.run([sys.executable, "-c", SIZES.format(define=define, sizes=sizes)], capture_output=True, text=True, env=cache.environment(**env), timeout=120)
+    done = subprocess.run(
+        [sys.executable, "-c", SIZES.format(define=define, sizes=sizes)],
+        capture_output=True,
+        text=True,
+        env=cache.environment(**env),
+        timeout=120,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     cache.said = done.stderr
     *counts, graph = done.stdout.split()
-    return {**{k: int(v) for k, v in (c.split("=") for c in counts)}, "graph": graph.split("where")[0]}
+    return {
+        **{k: int(v) for k, v in (c.split("=") for c in counts)},
+        "graph": graph.split("where")[0],
+    }
 
 
-def test_sym_02_05_a_second_process_compiles_for_all_sizes_at_once_and_finds_the_code(cache):  # SYM-02, SYM-05
+def test_sym_02_05_a_second_process_compiles_for_all_sizes_at_once_and_finds_the_code(
+    cache,
+):  # SYM-02, SYM-05
     first = sizes_run(cache, (3, 5, 7))
     assert (first["graphs"], first["misses"], first["hits"]) == (2, 2, 0)
     second = sizes_run(cache, (9, 11, 30))
@@ -280,16 +354,28 @@ def test_sym_02_05_a_second_process_compiles_for_all_sizes_at_once_and_finds_the
     assert second["graph"] == first["graph"]  # with the names of the first
 
 
-def test_sym_01_the_sizes_of_the_first_call_are_stored_so_that_another_process_knows_which_change(cache):  # SYM-01
-    assert sizes_run(cache, (3, 3))["graphs"] == 1 and cache.tool("ls").count("sizes that change") == 1
+def test_sym_01_the_sizes_of_the_first_call_are_stored_so_that_another_process_knows_which_change(
+    cache,
+):  # SYM-01
+    assert (
+        sizes_run(cache, (3, 3))["graphs"] == 1 and cache.tool("ls").count("sizes that change") == 1
+    )
     second = sizes_run(cache, (4, 5))
-    assert second["graphs"] == 1 and "f32[3]" not in second["graph"] and "f32[4]" not in second["graph"]  # for all sizes, at once
+    assert (
+        second["graphs"] == 1
+        and "f32[3]" not in second["graph"]
+        and "f32[4]" not in second["graph"]
+    )  # for all sizes, at once
     assert sizes_run(cache, (9,))["hits"] == 1
 
 
 def test_sym_01_the_sizes_that_are_stored_already_are_not_written_again(cache):  # SYM-01
     def written():
-        return {e.name: e.stat().st_ino for e in cache.entries() if b"gramme shape profile" in e.read_bytes()}
+        return {
+            e.name: e.stat().st_ino
+            for e in cache.entries()
+            if b"gramme shape profile" in e.read_bytes()
+        }
 
     sizes_run(cache, (3, 3))
     before = written()
@@ -299,9 +385,17 @@ def test_sym_01_the_sizes_that_are_stored_already_are_not_written_again(cache): 
 def test_a_job_and_the_switch_keep_the_sizes_of_processes_apart(cache):
     setting = "g._dynamo.config.automatic_dynamic_local_pgo = {}; g.compiler.config.job_id = {!r}\n"
     sizes_run(cache, (3,), setting.format(True, "one") + ROWS)
-    for on, job, sizes, static in ((True, "two", (4,), True), (True, None, (4,), True), (False, "one", (4,), True), (True, "one", (5,), False)):
+    for on, job, sizes, static in (
+        (True, "two", (4,), True),
+        (True, None, (4,), True),
+        (False, "one", (4,), True),
+        (True, "one", (5,), False),
+    ):
         run = sizes_run(cache, sizes, setting.format(on, job) + ROWS)
-        assert (f"f32[{sizes[0]} 4]" in run["graph"].replace(",", " ") or f"f32[{sizes[0]}" in run["graph"]) == static, (on, job)
+        assert (
+            f"f32[{sizes[0]} 4]" in run["graph"].replace(",", " ")
+            or f"f32[{sizes[0]}" in run["graph"]
+        ) == static, (on, job)
 
 
 def test_the_profile_belongs_to_the_code_not_to_its_line(cache):
@@ -330,8 +424,21 @@ def test_no_profile_without_a_cache_or_where_the_user_wants_none(cache):
 
 # SYM-08.
 def test_sym_08_equal_layers_with_other_names_find_each_others_code(cache):
-    """Symbols are renamed in the order in which they are met, inputs have no names; also where an expression is what is met first."""
-    text = "def make(a, b):\n    scope = dict(g=g)\n    exec(f'def fn({a}, {b}):\\n    inner = (g.tanh({a}) * {a}.shape[0]).reshape(-1)\\n    return inner.sum() * ({b}.shape[0] * {a}.shape[0]) + {b}.sum(), g.outer({a}[:, 0], {b}).reshape(-1)', scope)\n    return scope['fn']\n"
-    text += "for names in (('x', 'y'), ('first', 'second'), ('q', 'a'), ('zz', 'k1')):\n    h = g.compile(make(*names), backend='cc', options={'wait': True})\n    for n in (3, 5, 6):\n        u, v = g.randn(n, 4).requires_grad_(), g.randn(n + 2)\n        a, b = h(u, v)\n        (a + b.sum()).backward()\n"
+    """Symbols are renamed in the order in which they are met, inputs have no names; also where an
+    expression is what is met first."""
+    text = (
+        "def make(a, b):\n    scope = dict(g=g)\n    exec(f'def fn({a}, {b}):\\n    inner = "
+        "(g.tanh({a}) * {a}.shape[0]).reshape(-1)\\n    return inner.sum() * ({b}.shape[0] * "
+        "{a}.shape[0]) + {b}.sum(), g.outer({a}[:, 0], {b}).reshape(-1)', scope)\n    return "
+        "scope['fn']\n"
+    )
+    text += (
+        "for names in (('x', 'y'), ('first', 'second'), ('q', 'a'), ('zz', 'k1')):\n    h = "
+        "g.compile(make(*names), backend='cc', options={'wait': True})\n    for n in (3, 5, 6):\n  "
+        "      u, v = g.randn(n, 4).requires_grad_(), g.randn(n + 2)\n        a, b = h(u, v)\n     "
+        "   (a + b.sum()).backward()\n"
+    )
     counts = sizes_run(cache, (3,), text + ROWS)
-    assert counts["misses"] == 5 and counts["hits"] == 12, counts  # two of the first layer, each with a backward; and ROWS
+    assert (
+        counts["misses"] == 5 and counts["hits"] == 12
+    ), counts  # two of the first layer, each with a backward; and ROWS

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back end cc: bits of plain execution, builds in the background, what is said when there is no compiler, nothing left behind."""
+"""The back end cc: bits of plain execution, builds in the background, what is said when there is no
+compiler, nothing left behind."""
 
 import os
 import subprocess
@@ -54,7 +55,9 @@ def kept_until_stored(x):
 def kept_twice(x):
     m = gramme.amax(x, -1, keepdim=True)
     a, b = gramme.exp(x - m), gramme.sin(x * m)
-    return a * b.sum(-1, keepdim=True) + b * a.sum(-1, keepdim=True), gramme.tanh(a) * b.sum(-1, keepdim=True)
+    return a * b.sum(-1, keepdim=True) + b * a.sum(-1, keepdim=True), gramme.tanh(a) * b.sum(
+        -1, keepdim=True
+    )
 
 
 def read_after_the_store(x):
@@ -71,7 +74,9 @@ def stored_turned(x):
 @pytest.mark.parametrize("backend", ["tcc", "cc"])
 @pytest.mark.parametrize("columns", [7, 16, 513, 1024, 1500])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_a_row_that_lies_in_an_outputs_memory_until_that_is_stored_has_the_bits_of_plain_execution(backend, columns, dtype):
+def test_a_row_that_lies_in_an_outputs_memory_until_that_is_stored_has_the_bits_of_plain_execution(
+    backend, columns, dtype
+):
     gramme.compiler.reset()
     x = gramme.randn(5, columns).to(getattr(gramme, dtype))
     functions = [kept_until_stored, kept_twice, read_after_the_store, stored_turned]
@@ -86,7 +91,12 @@ def test_rows_that_come_from_memory_have_the_bits_of_plain_execution():
     """More than the caches hold: such rows are walked in another way."""
     x = gramme.randn(1030, 2500)
     x[3, 7], x[1029, 2499] = float("nan"), float("inf")
-    functions = [lambda x: gramme.amax(x, -1), lambda x: x.sum(-1), lambda x: gramme.softmax(x, -1), lambda x: F.layer_norm(x, (2500,))]
+    functions = [
+        lambda x: gramme.amax(x, -1),
+        lambda x: x.sum(-1),
+        lambda x: gramme.softmax(x, -1),
+        lambda x: F.layer_norm(x, (2500,)),
+    ]
     compiled = [gramme.compile(f, backend="cc") for f in functions]
     for f, c in zip(functions, compiled):
         same(c(x), f(x))
@@ -98,11 +108,20 @@ def test_reductions_of_long_and_short_rows_have_the_bits_of_plain_execution(colu
     gramme.compiler.reset()
 
     def reductions(x):
-        return x.sum(-1), x.prod(-1), (x - 1).amax(-1), (-x).amin(-1), x.any(-1), (x * x).sum(-1, keepdim=True) - x
+        return (
+            x.sum(-1),
+            x.prod(-1),
+            (x - 1).amax(-1),
+            (-x).amin(-1),
+            x.any(-1),
+            (x * x).sum(-1, keepdim=True) - x,
+        )
 
     def signs(x):  # the extremes are zeros of both signs: which one stays is a matter of order
         high, low = x.amax(-1), x.amin(-1)
-        return gramme.copysign(gramme.ones_like(high), high), gramme.copysign(gramme.ones_like(low), low)
+        return gramme.copysign(gramme.ones_like(high), high), gramme.copysign(
+            gramme.ones_like(low), low
+        )
 
     gramme.manual_seed(columns)
     x = (gramme.randn(7, columns) * 3).to(getattr(gramme, dtype))
@@ -129,14 +148,21 @@ def test_gradients_have_the_bits_of_plain_execution():
 
 
 def run(text, **env):
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=dict(os.environ, **env))
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=dict(os.environ, **env)
+    )
     return done.returncode, done.stdout + done.stderr
 
 
-CALL = "import gramme as g; f = g.compile(lambda x: g.tanh(x) * x, backend='cc'{}); print(float(f(g.ones(3)).sum()))"
+CALL = (
+    "import gramme as g; f = g.compile(lambda x: g.tanh(x) * x, backend='cc'{}); "
+    "print(float(f(g.ones(3)).sum()))"
+)
 
 
-@pytest.mark.parametrize("compiler, said", [("/nowhere/cc", "GRAMME_CC"), ("cc -bogus-flag", "-bogus-flag")])
+@pytest.mark.parametrize(
+    "compiler, said", [("/nowhere/cc", "GRAMME_CC"), ("cc -bogus-flag", "-bogus-flag")]
+)
 def test_a_compiler_that_does_not_work_is_named_with_what_it_said(compiler, said):
     code, text = run(CALL.format(""), GRAMME_CC=compiler)
     assert code != 0 and said in text and compiler.split()[0] in text

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floats that change from call to call beside tensors of a GPU, simulated or real: compiled for two of them, as on the CPU."""
+"""Floats that change from call to call beside tensors of a GPU, simulated or real: compiled for two
+of them, as on the CPU."""
 
 import types
 import warnings
@@ -26,7 +27,10 @@ USES = {
 def test_a_float_that_changes_is_a_number_beside_tensors_of_the_device(use):
     f, count = USES[use], CompileCounter()
     x = G.tensor([0.5, -1.25, 3.0, 8.0])
-    run, planned = (G.compile(types.FunctionType(f.__code__.replace(), globals()), backend=b, fullgraph=True) for b in (count, "nvrtc"))
+    run, planned = (
+        G.compile(types.FunctionType(f.__code__.replace(), globals()), backend=b, fullgraph=True)
+        for b in (count, "nvrtc")
+    )
     for i in range(5):
         k = 1.5 + i / 4
         for compiled in (run, planned):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme.utils.checkpoint: the results and gradients of the plain call, to the bit, in less memory."""
+"""gramme.utils.checkpoint: the results and gradients of the plain call, to the bit, in less
+memory."""
 
 import gramme
 import pytest
@@ -25,7 +26,9 @@ class Block(nn.Module):
 
 def make(depth=3, width=16):
     gramme.manual_seed(3)
-    return nn.Sequential(*(Block(width) for _ in range(depth))), gramme.randn(4, width, requires_grad=True)
+    return nn.Sequential(*(Block(width) for _ in range(depth))), gramme.randn(
+        4, width, requires_grad=True
+    )
 
 
 def step(model, x, forward):
@@ -65,7 +68,9 @@ def test_regions_in_regions():
 def test_sequential():
     model, x = make()
     for segments in (1, 2, 3):
-        assert step(model, x, model) == step(model, x, lambda x: checkpoint_sequential(model, segments, x))
+        assert step(model, x, model) == step(
+            model, x, lambda x: checkpoint_sequential(model, segments, x)
+        )
     with pytest.raises(ValueError, match="segments"):
         checkpoint_sequential(model, 4, x)
 

@@ -9,7 +9,11 @@ from gramme._dynamo import config
 
 def test_patch_gives_other_values_and_puts_the_old_ones_back():
     before = config.recompile_limit, config.capture_scalar_outputs
-    for one in (config.patch(recompile_limit=2), config.patch("recompile_limit", 2), config.patch({"recompile_limit": 2})):
+    for one in (
+        config.patch(recompile_limit=2),
+        config.patch("recompile_limit", 2),
+        config.patch({"recompile_limit": 2}),
+    ):
         with one:
             assert config.recompile_limit == 2
             with config.patch(recompile_limit=3, capture_scalar_outputs=True):

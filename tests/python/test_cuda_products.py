@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Matrix products on device cuda by cuBLASLt and by gramme's own kernels, and launches that become CUDA graphs, beside plain execution."""
+"""Matrix products on device cuda by cuBLASLt and by gramme's own kernels, and launches that become
+CUDA graphs, beside plain execution."""
 
 import subprocess
 import sys
@@ -10,9 +11,15 @@ import gramme
 import gramme.nn.functional as F
 from gpu import FAKE, fresh_numbers, near, on_gpu, simulated  # noqa: F401
 
-TOLERANCES = {gramme.float32: 1e-5, gramme.float64: 1e-12, gramme.float16: 2e-3, gramme.bfloat16: 1.6e-2}
+TOLERANCES = {
+    gramme.float32: 1e-5,
+    gramme.float64: 1e-12,
+    gramme.float16: 2e-3,
+    gramme.bfloat16: 1.6e-2,
+}
 
-# Shapes of the operands, and what is made of them.  The letters of a name are what the library has to know: transposed operands, batches.
+# Shapes of the operands, and what is made of them.  The letters of a name are what the library has
+# to know: transposed operands, batches.
 PRODUCTS = {
     "a product": (lambda a, b: a @ b, (5, 7), (7, 9)),
     "one row": (lambda a, b: a @ b, (1, 7), (7, 9)),
@@ -33,12 +40,21 @@ PRODUCTS = {
     "many times one": (lambda a, b: a @ b, (3, 5, 7), (7, 4)),
     "one times many": (lambda a, b: a @ b, (5, 7), (3, 7, 4)),
     "batches of batches": (lambda a, b: a @ b, (2, 3, 5, 7), (2, 3, 7, 4)),
-    "batches that are not one after the other": (lambda a, b: a.transpose(1, 2) @ b.transpose(1, 2), (2, 5, 3, 7), (2, 7, 3, 4)),
+    "batches that are not one after the other": (
+        lambda a, b: a.transpose(1, 2) @ b.transpose(1, 2),
+        (2, 5, 3, 7),
+        (2, 7, 3, 4),
+    ),
     "no rows": (lambda a, b: a @ b, (0, 7), (7, 9)),
     "no depth": (lambda a, b: a @ b, (4, 0), (0, 9)),
     "a row is added": (lambda a, b, c: F.linear(a, b, c), (5, 7), (9, 7), (9,)),
     "a row is added, then relu": (lambda a, b, c: F.relu(F.linear(a, b, c)), (5, 7), (9, 7), (9,)),
-    "a row is added to batches": (lambda a, b, c: F.relu(F.linear(a, b, c)), (2, 5, 7), (9, 7), (9,)),
+    "a row is added to batches": (
+        lambda a, b, c: F.relu(F.linear(a, b, c)),
+        (2, 5, 7),
+        (9, 7),
+        (9,),
+    ),
     "a row is added to separate batches": (lambda a, b, c: a @ b + c, (3, 5, 7), (3, 7, 4), (4,)),
     "a column is added": (lambda a, b, c: a @ b + c, (5, 7), (7, 9), (5, 1)),
     "a matrix is added": (lambda a, b, c: a @ b + c, (5, 7), (7, 9), (5, 9)),
@@ -46,7 +62,12 @@ PRODUCTS = {
     "relu": (lambda a, b: F.relu(a @ b), (5, 7), (7, 9)),
     "relu twice": (lambda a, b, c: F.relu(F.relu(a @ b + c) @ b.t()), (5, 7), (7, 9), (9,)),
     "two products are added": (lambda a, b, c: a @ b + a @ c, (5, 7), (7, 9), (7, 9)),
-    "others want the product, too": (lambda a, b, c: (F.relu(a @ b + c), a @ b), (5, 7), (7, 9), (9,)),
+    "others want the product, too": (
+        lambda a, b, c: (F.relu(a @ b + c), a @ b),
+        (5, 7),
+        (7, 9),
+        (9,),
+    ),
     "something else follows": (lambda a, b: F.gelu(a @ b) * 2, (5, 7), (7, 9)),
 }
 
@@ -66,12 +87,27 @@ def test_products_are_near_plain_execution(dtype, who):
 
 @pytest.mark.parametrize("who", ["cublas", "own"])
 def test_one_compilation_of_products_serves_all_sizes(who):
-    linear = gramme.compile(lambda a, b, c: F.relu(F.linear(a, b, c)), backend="nvrtc", fullgraph=True, dynamic=True, options={"products": who})
+    linear = gramme.compile(
+        lambda a, b, c: F.relu(F.linear(a, b, c)),
+        backend="nvrtc",
+        fullgraph=True,
+        dynamic=True,
+        options={"products": who},
+    )
     for rows in (5, 6, 1, 9, 0, 130):
         a, b, c = gramme.randn(rows, 7), gramme.randn(9, 7), gramme.randn(9)
         near(linear(a, b, c), F.relu(F.linear(a, b, c)))
-    batches = gramme.compile(lambda a, b: a @ b, backend="nvrtc", fullgraph=True, dynamic=True, options={"products": who})
-    for n, rows, depth, columns in ((2, 3, 4, 5), (3, 4, 5, 6), (4, 7, 1, 2), (1, 2, 8, 1), (2, 6, 0, 3), (5, 1, 3, 4)):
+    batches = gramme.compile(
+        lambda a, b: a @ b, backend="nvrtc", fullgraph=True, dynamic=True, options={"products": who}
+    )
+    for n, rows, depth, columns in (
+        (2, 3, 4, 5),
+        (3, 4, 5, 6),
+        (4, 7, 1, 2),
+        (1, 2, 8, 1),
+        (2, 6, 0, 3),
+        (5, 1, 3, 4),
+    ):
         a, b = gramme.randn(n, rows, depth), gramme.randn(n, depth, columns)
         near(batches(a, b), a @ b)
 
@@ -88,12 +124,18 @@ def test_large_products_are_near_plain_execution():
     """Of sizes for which the library has other kernels, with a workspace of its own."""
     for rows, depth, columns in ((257, 300, 129), (64, 1024, 64), (33, 65, 1000)):
         a, b, c = gramme.randn(rows, depth), gramme.randn(columns, depth), gramme.randn(columns)
-        near(on_gpu(lambda a, b, c: F.relu(F.linear(a, b, c)))(a, b, c), F.relu(F.linear(a, b, c)), 1e-4)
+        near(
+            on_gpu(lambda a, b, c: F.relu(F.linear(a, b, c)))(a, b, c),
+            F.relu(F.linear(a, b, c)),
+            1e-4,
+        )
 
 
 def test_who_makes_products_is_an_option_with_three_values():
     with pytest.raises(ValueError, match="products.*auto, cublas, own"):
-        gramme.compile(lambda a: a @ a, backend="nvrtc", options={"products": "mine"})(gramme.ones(2, 2))
+        gramme.compile(lambda a: a @ a, backend="nvrtc", options={"products": "mine"})(
+            gramme.ones(2, 2)
+        )
 
 
 PROGRAM = """
@@ -110,8 +152,17 @@ except Exception as e:
 def run(program, **environment):
     import os
 
-    env = {**os.environ, "GRAMME_CUDA_DRIVER": FAKE, "GRAMME_NVRTC": FAKE, "GRAMME_CUBLASLT": FAKE, "GRAMME_CACHE": "0", **environment}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100)
+    env = {
+        **os.environ,
+        "GRAMME_CUDA_DRIVER": FAKE,
+        "GRAMME_NVRTC": FAKE,
+        "GRAMME_CUBLASLT": FAKE,
+        "GRAMME_CACHE": "0",
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
 
@@ -128,10 +179,13 @@ def test_without_cublas_kernels_of_grammes_own_do_it_and_asking_for_it_says_what
     missing = {"GRAMME_CUBLASLT": "/nonexistent/libcublasLt.so"}
     assert run(PROGRAM.replace("WHO", "auto"), **missing)[0] == "75.0\n"
     said = run(PROGRAM.replace("WHO", "cublas"), **missing)[0]
-    assert said.startswith("BackendError") and "GRAMME_CUBLASLT=/nonexistent/libcublasLt.so cannot be opened" in said
+    assert (
+        said.startswith("BackendError")
+        and "GRAMME_CUBLASLT=/nonexistent/libcublasLt.so cannot be opened" in said
+    )
 
 
-# -- CUDA graphs -----------------------------------------------------------------------------------------------------------------------------
+# -- CUDA graphs -----------------------------------------------------------------------------------
 
 
 def step(x, w, b):
@@ -156,12 +210,16 @@ def test_launches_that_come_again_give_the_results_of_plain_ones():
 
 def test_training_with_graphs_is_training():
     def model():
-        return gramme.nn.Sequential(gramme.nn.Linear(12, 40), gramme.nn.ReLU(), gramme.nn.Linear(40, 5))
+        return gramme.nn.Sequential(
+            gramme.nn.Linear(12, 40), gramme.nn.ReLU(), gramme.nn.Linear(40, 5)
+        )
 
     here, there = model(), model()
     there.load_state_dict(here.state_dict())
     there = there.cuda()
-    loss = gramme.compile(lambda x, t: F.mse_loss(there(x), t), fullgraph=True, mode="reduce-overhead")
+    loss = gramme.compile(
+        lambda x, t: F.mse_loss(there(x), t), fullgraph=True, mode="reduce-overhead"
+    )
     optimizers = [gramme.optim.SGD(m.parameters(), lr=0.1) for m in (here, there)]
     for _ in range(20):
         x, t = gramme.randn(30, 12), gramme.randn(30, 5)
@@ -208,7 +266,12 @@ print(float(y.sum()))
 
 @simulated
 def test_calls_that_come_again_are_one_launch_and_those_that_do_not_are_plain():
-    sums, said = zip(*(run(GRAPHS.replace("MODE", mode), GM_FAKE_VERBOSE="1") for mode in ("default", "reduce-overhead")))
+    sums, said = zip(
+        *(
+            run(GRAPHS.replace("MODE", mode), GM_FAKE_VERBOSE="1")
+            for mode in ("default", "reduce-overhead")
+        )
+    )
     assert sums[0] == sums[1]
     launched = [text.count("a graph is launched") for text in said]
     assert launched[0] == 0 and 15 <= launched[1] < 40
@@ -216,7 +279,9 @@ def test_calls_that_come_again_are_one_launch_and_those_that_do_not_are_plain():
 
 @simulated
 def test_where_nothing_can_be_captured_all_runs_are_plain():
-    out, said = run(GRAPHS.replace("MODE", "reduce-overhead"), GM_FAKE_VERBOSE="1", GM_FAKE_CAPTURE="0")
+    out, said = run(
+        GRAPHS.replace("MODE", "reduce-overhead"), GM_FAKE_VERBOSE="1", GM_FAKE_CAPTURE="0"
+    )
     assert out == run(GRAPHS.replace("MODE", "default"))[0] and "a graph is launched" not in said
 
 
@@ -227,7 +292,9 @@ def test_modes_have_names_and_exclude_options():
         gramme.compile(step, mode="reduce-overhead", options={"products": "own"})
     x = gramme.ones(3)
     for mode in ("default", "reduce-overhead", "max-autotune"):
-        assert float(gramme.compile(lambda x: x + 1, mode=mode)(x).sum()) == 6  # on the CPU it means nothing
+        assert (
+            float(gramme.compile(lambda x: x + 1, mode=mode)(x).sum()) == 6
+        )  # on the CPU it means nothing
 
 
 def test_the_default_back_end_takes_device_tensors_to_nvrtc():
@@ -239,9 +306,13 @@ def test_the_default_back_end_takes_device_tensors_to_nvrtc():
     x, w = gramme.randn(5, 7), gramme.randn(7, 9)
     compiled = gramme.compile(f, backend="auto", fullgraph=True)
     X, W = x.cuda(), w.cuda()
-    assert gramme.compiler.wait(100)  # what others left to be done in the background is no compilation of this
+    assert gramme.compiler.wait(
+        100
+    )  # what others left to be done in the background is no compilation of this
     before = counters["backend"]["compiles"]
     near(compiled(X, W).cpu(), f(x, w))
     near(compiled(X, W).cpu(), f(x, w))
-    assert counters["backend"]["compiles"] == before + 1  # one graph, not a kernel for each operator
+    assert (
+        counters["backend"]["compiles"] == before + 1
+    )  # one graph, not a kernel for each operator
     near(compiled(x, w), f(x, w))  # and the CPU's are the CPU's

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme.library.custom_op: operators of one's own, plain, recorded as one node, with gradients and kernels.  Errors are torch 2.13's."""
+"""gramme.library.custom_op: operators of one's own, plain, recorded as one node, with gradients and
+kernels.  Errors are torch 2.13's."""
 
 import itertools
 
@@ -12,7 +13,9 @@ number = itertools.count()
 
 def operator(fn=None, mutates_args=(), **more):
     """An operator of a new name."""
-    make = lambda fn: G.library.custom_op(f"tests::op{next(number)}", mutates_args=mutates_args, **more)(fn)
+    make = lambda fn: G.library.custom_op(
+        f"tests::op{next(number)}", mutates_args=mutates_args, **more
+    )(fn)
     return make if fn is None else make(fn)
 
 
@@ -33,8 +36,15 @@ def with_gradient():
 
 def test_an_operator_is_called_like_its_function():
     op = operator(twice)
-    assert op(G.ones(2)).tolist() == [2.0, 2.0] and op(G.ones(2), n=5).tolist() == [5.0, 5.0] and op.__doc__ == "x, n times."
-    assert getattr(G.ops.tests, op.__name__) is op and repr(op) == f"<CustomOpDef(tests::{op.__name__})>"
+    assert (
+        op(G.ones(2)).tolist() == [2.0, 2.0]
+        and op(G.ones(2), n=5).tolist() == [5.0, 5.0]
+        and op.__doc__ == "x, n times."
+    )
+    assert (
+        getattr(G.ops.tests, op.__name__) is op
+        and repr(op) == f"<CustomOpDef(tests::{op.__name__})>"
+    )
     with pytest.raises(TypeError):
         op()
 
@@ -42,7 +52,10 @@ def test_an_operator_is_called_like_its_function():
 def test_without_a_formula_backward_says_so():
     y = operator(twice)(G.ones(2, requires_grad=True))
     assert y.requires_grad
-    with pytest.raises(RuntimeError, match="Trying to backward through tests::op.* but no autograd formula was registered"):
+    with pytest.raises(
+        RuntimeError,
+        match="Trying to backward through tests::op.* but no autograd formula was registered",
+    ):
         y.sum().backward()
 
 
@@ -67,7 +80,9 @@ def test_a_call_is_one_node():
 
 def test_two_operators_are_two_nodes():
     once, more = operator(lambda x: x + 1), operator(lambda x: x * 3)
-    assert G.compile(lambda x: more(once(x)), backend="eager", fullgraph=True)(G.ones(2)).tolist() == [6.0, 6.0]
+    assert G.compile(lambda x: more(once(x)), backend="eager", fullgraph=True)(
+        G.ones(2)
+    ).tolist() == [6.0, 6.0]
 
 
 def test_arguments_by_keyword_alone():
@@ -91,7 +106,10 @@ def test_an_operator_may_write_to_its_arguments(compiled):
 
     op, z = operator(fill, mutates_args=("x",)), G.zeros(2)
     run = lambda z: (op(z, 3.0), z + 1)[1]
-    assert (G.compile(run, backend="eager") if compiled else run)(z).tolist() == [4.0, 4.0] and z.tolist() == [3.0, 3.0]
+    assert (G.compile(run, backend="eager") if compiled else run)(z).tolist() == [
+        4.0,
+        4.0,
+    ] and z.tolist() == [3.0, 3.0]
 
 
 def test_kernels_are_for_devices():
@@ -113,15 +131,51 @@ def test_functions_register_by_name():
 
 
 ERRORS = [
-    (lambda: G.library.custom_op("bad", mutates_args=())(twice), ValueError, "is 'namespace::name', not 'bad'"),
-    (lambda: G.library.custom_op("a::b", mutates_args="unknown")(twice), ValueError, "names the arguments that are written to"),
-    (lambda: operator(twice, mutates_args=("y",)), ValueError, "mutates_args names 'y', which is no argument of twice"),
-    (lambda: operator(lambda x: x)(G.ones(1)), RuntimeError, "none of its arguments: return a clone"),
-    (lambda: operator(lambda xs: xs[0] * 2)([G.ones(1, requires_grad=True)]), NotImplementedError, "not to tensors in lists"),
-    (lambda: G.library.register_autograd("tests::nothing", None), RuntimeError, "there is no operator 'tests::nothing'"),
-    (lambda: (operator(twice), G.ops.tests.nothing), AttributeError, "there is no operator 'nothing' in gramme.ops.tests"),
-    (lambda: G.ops.aten.add, AttributeError, "gramme has no ops.aten.add: operators have no overloads"),
-    (lambda: G.library.Library("x", "DEF"), NotImplementedError, "without schemas and dispatch keys"),
+    (
+        lambda: G.library.custom_op("bad", mutates_args=())(twice),
+        ValueError,
+        "is 'namespace::name', not 'bad'",
+    ),
+    (
+        lambda: G.library.custom_op("a::b", mutates_args="unknown")(twice),
+        ValueError,
+        "names the arguments that are written to",
+    ),
+    (
+        lambda: operator(twice, mutates_args=("y",)),
+        ValueError,
+        "mutates_args names 'y', which is no argument of twice",
+    ),
+    (
+        lambda: operator(lambda x: x)(G.ones(1)),
+        RuntimeError,
+        "none of its arguments: return a clone",
+    ),
+    (
+        lambda: operator(lambda xs: xs[0] * 2)([G.ones(1, requires_grad=True)]),
+        NotImplementedError,
+        "not to tensors in lists",
+    ),
+    (
+        lambda: G.library.register_autograd("tests::nothing", None),
+        RuntimeError,
+        "there is no operator 'tests::nothing'",
+    ),
+    (
+        lambda: (operator(twice), G.ops.tests.nothing),
+        AttributeError,
+        "there is no operator 'nothing' in gramme.ops.tests",
+    ),
+    (
+        lambda: G.ops.aten.add,
+        AttributeError,
+        "gramme has no ops.aten.add: operators have no overloads",
+    ),
+    (
+        lambda: G.library.Library("x", "DEF"),
+        NotImplementedError,
+        "without schemas and dispatch keys",
+    ),
 ]
 
 

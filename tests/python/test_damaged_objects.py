@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A C compiler that says all is well and leaves a file that is not whole: as good as one that fails, and never a crash."""
+"""A C compiler that says all is well and leaves a file that is not whole: as good as one that
+fails, and never a crash."""
 
 import json
 import os
@@ -73,8 +74,19 @@ def compiler(tmp_path):
 
 
 def run(compiler, backend):
-    env = dict(os.environ, GRAMME_CC=str(compiler), GRAMME_CACHE="0", GRAMME_AUTO="first=tcc,then=cc,after=1")
-    done = subprocess.run([sys.executable, "-c", PROGRAM, backend, str(compiler.parent), json.dumps(DAMAGES)], capture_output=True, text=True, env=env, timeout=200)
+    env = dict(
+        os.environ,
+        GRAMME_CC=str(compiler),
+        GRAMME_CACHE="0",
+        GRAMME_AUTO="first=tcc,then=cc,after=1",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, backend, str(compiler.parent), json.dumps(DAMAGES)],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=200,
+    )
     assert done.returncode == 0, f"{backend} ends with {done.returncode}: {done.stderr}"
     return json.loads(done.stdout)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme.utils.data: data sets, samplers, collation and loaders; batches are the same whoever makes them."""
+"""gramme.utils.data: data sets, samplers, collation and loaders; batches are the same whoever makes
+them."""
 
 import collections
 import threading
@@ -33,7 +34,9 @@ class Counter(data.IterableDataset):
 
     def __iter__(self):
         info = data.get_worker_info()
-        return iter(range(self.n)) if info is None else iter(range(info.id, self.n, info.num_workers))
+        return (
+            iter(range(self.n)) if info is None else iter(range(info.id, self.n, info.num_workers))
+        )
 
 
 def lists(loader):
@@ -55,7 +58,9 @@ def test_batches_are_stacked_in_order_and_the_last_may_be_short():
 def test_a_seed_gives_one_order_whoever_makes_the_batches(workers):
     def epochs():
         generator = gramme.Generator().manual_seed(5)
-        loader = data.DataLoader(Squares(10), batch_size=4, shuffle=True, generator=generator, num_workers=workers)
+        loader = data.DataLoader(
+            Squares(10), batch_size=4, shuffle=True, generator=generator, num_workers=workers
+        )
         return [lists(loader), lists(loader)]
 
     first, second = epochs()
@@ -83,7 +88,13 @@ def test_workers_know_who_they_are_and_run_ahead():
     class Who(Squares):
         def __getitem__(self, i):
             info = data.get_worker_info()
-            seen.add((info.id, info.num_workers, threading.current_thread() is not threading.main_thread()))
+            seen.add(
+                (
+                    info.id,
+                    info.num_workers,
+                    threading.current_thread() is not threading.main_thread(),
+                )
+            )
             return i
 
     begun = []
@@ -142,7 +153,11 @@ def test_samples_are_collated_place_by_place():
     Pair = collections.namedtuple("Pair", "a b")
     collate = data.default_collate
     a = collate([{"x": gramme.ones(2), "n": 1, "s": "p"}, {"x": gramme.zeros(2), "n": 2, "s": "q"}])
-    assert a["x"].tolist() == [[1, 1], [0, 0]] and a["n"].dtype == gramme.int64 and a["s"] == ["p", "q"]
+    assert (
+        a["x"].tolist() == [[1, 1], [0, 0]]
+        and a["n"].dtype == gramme.int64
+        and a["s"] == ["p", "q"]
+    )
     p = collate([Pair(1.5, (np.float32(1), True)), Pair(2.5, (np.float32(2), False))])
     assert type(p) is Pair and p.a.dtype == gramme.float64 and type(p.b) is list
     assert p.b[0].dtype == gramme.float32 and p.b[1].tolist() == [True, False]
@@ -162,7 +177,9 @@ def test_data_sets_are_joined_cut_and_split():
     stacked = data.StackDataset(a=Squares(3), b=both.datasets[0])
     assert stacked[2] == {"a": 4, "b": 4} and len(stacked) == 3
     parts = data.random_split(range(10), [0.5, 0.3, 0.2], gramme.Generator().manual_seed(1))
-    assert [len(p) for p in parts] == [5, 3, 2] and sorted(i for p in parts for i in p) == list(range(10))
+    assert [len(p) for p in parts] == [5, 3, 2] and sorted(i for p in parts for i in p) == list(
+        range(10)
+    )
     assert [len(p) for p in data.random_split(range(10), [1 / 3] * 3)] == [4, 3, 3]
     with pytest.raises(ValueError, match="add up to 9"):
         data.random_split(range(10), [4, 5])

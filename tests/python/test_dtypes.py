@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dtypes below 32 bits: numpy is the oracle where it has them, f32 rounded once where it has not."""
+"""The dtypes below 32 bits: numpy is the oracle where it has them, f32 rounded once where it has
+not."""
 
 import copy
 import pickle
@@ -28,7 +29,7 @@ def same(tensor, array):
     np.testing.assert_array_equal(np.signbit(got[got == 0]), np.signbit(array[array == 0]))
 
 
-# -- Exchange ---------------------------------------------------------------------------------------------------------
+# -- Exchange --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype, kind", [(gramme.float16, np.float16), *INTS.items()])
@@ -74,7 +75,7 @@ def test_dlpack_and_copies_keep_the_dtype(dtype):
     assert t.tolist() == [1, 2, 3] and t[1].item() == 2
 
 
-# -- Casts ------------------------------------------------------------------------------------------------------------
+# -- Casts -----------------------------------------------------------------------------------------
 
 
 def test_every_float16_is_numpys():
@@ -92,7 +93,9 @@ def test_float32_is_rounded_as_numpy_does():
     rng = np.random.default_rng(5)
     f = (rng.standard_normal(100000) * 2.0 ** rng.integers(-30, 20, 100000)).astype(np.float32)
     h = np.sort(all_float16()[np.isfinite(all_float16())].astype(np.float32))
-    f = np.concatenate([f, (h[1:] + h[:-1]) / 2, [0.0, -0.0, 65519.99, 65520.0, -1e30, np.inf]]).astype(np.float32)
+    f = np.concatenate(
+        [f, (h[1:] + h[:-1]) / 2, [0.0, -0.0, 65519.99, 65520.0, -1e30, np.inf]]
+    ).astype(np.float32)
     with np.errstate(over="ignore"):
         same(gramme.from_numpy(f).half(), f.astype(np.float16))
 
@@ -107,11 +110,17 @@ def test_bfloat16_is_the_upper_half_of_float32_rounded_to_even():
 
 
 def test_float8_overflow_follows_torch():
-    x = gramme.tensor([448.0, 464.0, 464.1, 480.0, -1e9, float("inf"), float("nan"), 57344.0, 61439.0, 61440.0])
+    x = gramme.tensor(
+        [448.0, 464.0, 464.1, 480.0, -1e9, float("inf"), float("nan"), 57344.0, 61439.0, 61440.0]
+    )
     e4 = x.to(gramme.float8_e4m3fn).tolist()
     assert e4[:2] == [448.0, 448.0] and all(v != v for v in e4[2:])
     e5 = x.to(gramme.float8_e5m2).tolist()
-    assert e5[:5] == [448.0, 448.0, 448.0, 512.0, -float("inf")] and e5[5] == float("inf") and e5[6] != e5[6]
+    assert (
+        e5[:5] == [448.0, 448.0, 448.0, 512.0, -float("inf")]
+        and e5[5] == float("inf")
+        and e5[6] != e5[6]
+    )
     assert e5[7:] == [57344.0, 57344.0, float("inf")]
 
 
@@ -131,31 +140,59 @@ def test_small_integers_wrap_as_numpys(dtype, kind):
 
 def test_methods_and_type_names():
     t = gramme.tensor([1.5, 2.5])
-    pairs = [(t.half(), "Half"), (t.bfloat16(), "BFloat16"), (t.short(), "Short"), (t.char(), "Char")]
+    pairs = [
+        (t.half(), "Half"),
+        (t.bfloat16(), "BFloat16"),
+        (t.short(), "Short"),
+        (t.char(), "Char"),
+    ]
     for cast, name in pairs:
         assert cast.type() == f"gramme.{name}Tensor"
-    assert t.to(gramme.half).dtype is gramme.float16 and t.type(gramme.bfloat16).dtype is gramme.bfloat16
+    assert (
+        t.to(gramme.half).dtype is gramme.float16
+        and t.type(gramme.bfloat16).dtype is gramme.bfloat16
+    )
     assert repr(t.half()) == "tensor([1.5000, 2.5000], dtype=gramme.float16)"
     assert repr(t.char()) == "tensor([1, 2], dtype=gramme.int8)"
 
 
-# -- Promotion --------------------------------------------------------------------------------------------------------
+# -- Promotion -------------------------------------------------------------------------------------
 
 
 def test_promotion_is_torchs():
     p = gramme.promote_types
     assert p(gramme.float16, gramme.bfloat16) is gramme.float32
-    assert p(gramme.bfloat16, gramme.float32) is gramme.float32 and p(gramme.int64, gramme.float16) is gramme.float16
-    assert p(gramme.uint8, gramme.int8) is gramme.int16 and p(gramme.int8, gramme.int16) is gramme.int16
+    assert (
+        p(gramme.bfloat16, gramme.float32) is gramme.float32
+        and p(gramme.int64, gramme.float16) is gramme.float16
+    )
+    assert (
+        p(gramme.uint8, gramme.int8) is gramme.int16
+        and p(gramme.int8, gramme.int16) is gramme.int16
+    )
     half, i8 = gramme.ones(2, dtype=gramme.half), gramme.ones(2, dtype=gramme.int8)
-    assert (half + 1).dtype is gramme.half and (half * 2.5).dtype is gramme.half and (half + i8).dtype is gramme.half
-    assert (half + gramme.tensor(1.0)).dtype is gramme.half and (half + gramme.ones(2)).dtype is gramme.float32
-    assert (i8 + 1).dtype is gramme.int8 and (i8 / 2).dtype is gramme.float32 and (i8 * 1.5).dtype is gramme.float32
-    assert (half > i8).dtype is gramme.bool and half.sum().dtype is gramme.half and half.mean().dtype is gramme.half
+    assert (
+        (half + 1).dtype is gramme.half
+        and (half * 2.5).dtype is gramme.half
+        and (half + i8).dtype is gramme.half
+    )
+    assert (half + gramme.tensor(1.0)).dtype is gramme.half and (
+        half + gramme.ones(2)
+    ).dtype is gramme.float32
+    assert (
+        (i8 + 1).dtype is gramme.int8
+        and (i8 / 2).dtype is gramme.float32
+        and (i8 * 1.5).dtype is gramme.float32
+    )
+    assert (
+        (half > i8).dtype is gramme.bool
+        and half.sum().dtype is gramme.half
+        and half.mean().dtype is gramme.half
+    )
     assert (half @ half).dtype is gramme.half
 
 
-# -- Arithmetic -------------------------------------------------------------------------------------------------------
+# -- Arithmetic ------------------------------------------------------------------------------------
 
 
 def test_float16_arithmetic_is_numpys():
@@ -174,18 +211,25 @@ def test_float16_arithmetic_is_numpys():
 @pytest.mark.parametrize("dtype", HALVES)
 def test_reductions_are_accumulated_in_float32(dtype):
     ones = gramme.ones(5000, 3, dtype=dtype)
-    assert ones.sum(0).tolist() == gramme.full((3,), 5000.0).to(dtype).tolist()  # a sum in bfloat16 would stop at 256
+    assert (
+        ones.sum(0).tolist() == gramme.full((3,), 5000.0).to(dtype).tolist()
+    )  # a sum in bfloat16 would stop at 256
     x = gramme.randn(700, 6).to(dtype)
     for dims in (0, 1, None):
         assert_bits_equal(x.sum(dims), x.float().sum(dims).to(dtype))
         assert_bits_equal(x.mean(dims), x.float().mean(dims).to(dtype))
-        assert_bits_equal(x.amax(dims if dims is not None else ()), x.float().amax(dims if dims is not None else ()).to(dtype))
+        assert_bits_equal(
+            x.amax(dims if dims is not None else ()),
+            x.float().amax(dims if dims is not None else ()).to(dtype),
+        )
     running, rows = gramme.zeros(6), []  # of float32 it is added up in float64
     for row in x.float():
         running = running + row
         rows.append(running)
     assert_bits_equal(x.cumsum(0), gramme.stack(rows).to(dtype))
-    assert gramme.full((70000,), 2.0, dtype=gramme.float16).mean().item() == 2.0  # the sum does not fit float16
+    assert (
+        gramme.full((70000,), 2.0, dtype=gramme.float16).mean().item() == 2.0
+    )  # the sum does not fit float16
 
 
 FUSED = {
@@ -214,23 +258,38 @@ def test_one_function_is_rounded_once(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
-@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((65, 130), (130, 33))])
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((65, 130), (130, 33))],
+)
 def test_products_are_float32s_rounded_once(dtype, shapes):
     a, b = (gramme.randn(*shape).to(dtype) for shape in shapes)
     assert_bits_equal(a @ b, (a.float() @ b.float()).to(dtype))
-    assert_bits_equal(a.transpose(-1, -2).contiguous().transpose(-1, -2) @ b, (a.float() @ b.float()).to(dtype))
+    assert_bits_equal(
+        a.transpose(-1, -2).contiguous().transpose(-1, -2) @ b, (a.float() @ b.float()).to(dtype)
+    )
 
 
 @pytest.mark.parametrize("dtype", EIGHTS)
 def test_8_bit_floats_store_and_move(dtype):
     x = gramme.randn(4, 6).to(dtype)
-    assert x.t().contiguous().reshape(24)[:5].float().tolist() == x.float().t().reshape(24)[:5].tolist()
+    assert (
+        x.t().contiguous().reshape(24)[:5].float().tolist()
+        == x.float().t().reshape(24)[:5].tolist()
+    )
     assert_bits_equal(gramme.cat([x, x], 1)[:, 6:], x)
     assert_bits_equal(x.index_select(0, gramme.tensor([3, 3])), gramme.stack([x[3], x[3]]))
     y = gramme.zeros(4, 6, dtype=dtype)
     y[1] = x[1]
     assert y.float().sum().item() == x.float()[1].sum().item()
-    for bad in (lambda: x + x, lambda: x.sum(), lambda: x == x, lambda: x @ x.t(), lambda: -x, lambda: x.exp()):
+    for bad in (
+        lambda: x + x,
+        lambda: x.sum(),
+        lambda: x == x,
+        lambda: x @ x.t(),
+        lambda: -x,
+        lambda: x.exp(),
+    ):
         with pytest.raises(RuntimeError, match=f"{dtype.name}.*float32"):
             bad()
 
@@ -238,12 +297,17 @@ def test_8_bit_floats_store_and_move(dtype):
 @pytest.mark.parametrize("dtype", HALVES)
 def test_random_numbers_stay_below_one(dtype):
     x = gramme.rand(20000, dtype=dtype)
-    assert x.dtype is dtype and x.max().item() < 1 and x.min().item() >= 0 and abs(x.float().mean().item() - 0.5) < 0.02
+    assert (
+        x.dtype is dtype
+        and x.max().item() < 1
+        and x.min().item() >= 0
+        and abs(x.float().mean().item() - 0.5) < 0.02
+    )
     z = gramme.randn(20000, dtype=dtype)
     assert z.dtype is dtype and abs(z.float().std().item() - 1) < 0.03
 
 
-# -- Gradients --------------------------------------------------------------------------------------------------------
+# -- Gradients -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -269,7 +333,7 @@ def test_a_cast_passes_the_gradient_on_in_the_inputs_dtype():
     assert x.grad.dtype is gramme.float32 and x.grad.tolist() == [3.0, 4.0]
 
 
-# -- Compiled ---------------------------------------------------------------------------------------------------------
+# -- Compiled --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -306,7 +370,9 @@ def test_8_bit_floats_compile(backend):
 def test_a_model_in_bfloat16_trains_alike(backend):
     def losses(compiled):
         gramme.manual_seed(5)
-        model = gramme.nn.Sequential(gramme.nn.Linear(10, 16), gramme.nn.ReLU(), gramme.nn.Linear(16, 3)).bfloat16()
+        model = gramme.nn.Sequential(
+            gramme.nn.Linear(10, 16), gramme.nn.ReLU(), gramme.nn.Linear(16, 3)
+        ).bfloat16()
         x, y = gramme.randn(32, 10).bfloat16(), (gramme.rand(32) * 3).long()
         optimizer = gramme.optim.SGD(model.parameters(), lr=0.1)
         run = gramme.compile(model, backend=backend) if compiled else model
@@ -330,21 +396,32 @@ def test_a_model_is_converted():
     assert model(gramme.ones(1, 3).bfloat16()).dtype is gramme.bfloat16
 
 
-# -- Limits -----------------------------------------------------------------------------------------------------------
+# -- Limits ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype, kind", [(gramme.float16, np.float16), (gramme.float32, np.float32), (gramme.float64, np.float64)])
+@pytest.mark.parametrize(
+    "dtype, kind",
+    [(gramme.float16, np.float16), (gramme.float32, np.float32), (gramme.float64, np.float64)],
+)
 def test_finfo_is_numpys(dtype, kind):
     ours, theirs = gramme.finfo(dtype), np.finfo(kind)
     for name in ("max", "min", "eps", "tiny", "smallest_normal", "bits"):
         assert getattr(ours, name) == float(getattr(theirs, name)), name
-    assert ours.resolution == pytest.approx(float(theirs.resolution), rel=1e-3) and ours.dtype == dtype.name
+    assert (
+        ours.resolution == pytest.approx(float(theirs.resolution), rel=1e-3)
+        and ours.dtype == dtype.name
+    )
 
 
 def test_finfo_of_what_numpy_has_not():
     assert gramme.finfo().dtype == "float32"
     b = gramme.finfo(gramme.bfloat16)
-    assert (b.max, b.eps, b.tiny, b.resolution) == (3.3895313892515355e38, 0.0078125, 2.0**-126, 0.01)
+    assert (b.max, b.eps, b.tiny, b.resolution) == (
+        3.3895313892515355e38,
+        0.0078125,
+        2.0**-126,
+        0.01,
+    )
     e4, e5 = gramme.finfo(gramme.float8_e4m3fn), gramme.finfo(gramme.float8_e5m2)
     assert (e4.max, e4.eps, e4.tiny, e4.bits) == (448.0, 0.125, 2.0**-6, 8)
     assert (e5.max, e5.eps, e5.tiny, e5.bits) == (57344.0, 0.25, 2.0**-14, 8)
@@ -355,7 +432,12 @@ def test_finfo_of_what_numpy_has_not():
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
 def test_iinfo_is_numpys(name):
     ours, theirs = gramme.iinfo(getattr(gramme, name)), np.iinfo(name)
-    assert (ours.min, ours.max, ours.bits, ours.dtype) == (theirs.min, theirs.max, theirs.bits, name)
+    assert (ours.min, ours.max, ours.bits, ours.dtype) == (
+        theirs.min,
+        theirs.max,
+        theirs.bits,
+        name,
+    )
     with pytest.raises(TypeError, match="finfo"):
         gramme.iinfo(gramme.float16)
 
@@ -380,7 +462,10 @@ def test_tolerances_follow_the_dtype():
 def test_the_default_dtype_may_be_half():
     try:
         gramme.set_default_dtype(gramme.bfloat16)
-        assert gramme.ones(2).dtype is gramme.bfloat16 and gramme.tensor([1.0]).dtype is gramme.bfloat16
+        assert (
+            gramme.ones(2).dtype is gramme.bfloat16
+            and gramme.tensor([1.0]).dtype is gramme.bfloat16
+        )
         assert repr(gramme.tensor([1.0, 2.5])) == "tensor([1.0000, 2.5000])"
         with pytest.raises(TypeError, match="arithmetic"):
             gramme.set_default_dtype(gramme.float8_e5m2)

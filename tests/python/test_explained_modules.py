@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""explain() of programs with modules: what it calls them, which lines it names, and which guards it lists."""
+"""explain() of programs with modules: what it calls them, which lines it names, and which guards it
+lists."""
 
 import os
 import re
@@ -57,9 +58,13 @@ def test_warnings_call_a_module_by_its_class():
 def test_nodes_of_layers_have_the_line_of_the_program_first():
     text = str(explained())
     nodes = re.findall(r"^ +%\d+ = (\w+) .*?# (\S+)(?: \((\S+)\))?$", text, flags=re.M)
-    assert nodes and all(line in (f"{HERE}:{LINE + 1}", f"{HERE}:{LINE + 2}") for _, line, _ in nodes)
+    assert nodes and all(
+        line in (f"{HERE}:{LINE + 1}", f"{HERE}:{LINE + 2}") for _, line, _ in nodes
+    )
     by_op = {op: inner for op, _, inner in nodes}
-    assert by_op["matmul"].startswith("layers.py:") and by_op["rsqrt"].startswith("normalization.py:")
+    assert by_op["matmul"].startswith("layers.py:") and by_op["rsqrt"].startswith(
+        "normalization.py:"
+    )
     assert by_op["relu"] == ""
 
 
@@ -70,10 +75,16 @@ def test_guards_of_layers_are_counted_and_those_of_arguments_listed():
     assert "L['args'][0]: TENSOR f32[2, 3]" in guards
     assert f"L['self'].scale == 2.0  # {__file__}:{LINE + 2}" in guards
     assert "CLASS_LOOKUP Linear" not in guards and "norm.running_mean" not in guards
-    assert "CLASS_LOOKUP Linear.forward" in every and "L['self'].norm.running_mean: TENSOR f32[4]" in every
+    assert (
+        "CLASS_LOOKUP Linear.forward" in every
+        and "L['self'].norm.running_mean: TENSOR f32[4]" in every
+    )
     assert not re.search(r"^\s*:", every, flags=re.M)  # no name where there is no value to name
     counted = int(re.search(r"and (\d+) about layers and how names are found", guards)[1])
-    assert counted == len(every.splitlines()) - (len(guards.splitlines()) - 1) and len(guards.splitlines()) < 15
+    assert (
+        counted == len(every.splitlines()) - (len(guards.splitlines()) - 1)
+        and len(guards.splitlines()) < 15
+    )
 
 
 def test_guards_of_a_function_without_modules_are_all_listed():
@@ -110,7 +121,9 @@ def test_the_tool_lists_what_was_compiled_first(tmp_path):
     )
 
     def run(*options):
-        done = subprocess.run(["gramme", "explain", *options, str(script)], capture_output=True, text=True)
+        done = subprocess.run(
+            ["gramme", "explain", *options, str(script)], capture_output=True, text=True
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process's first calls: from many threads, beside a fork, in another interpreter, after a reload, out of descriptors, as an unknown user."""
+"""A process's first calls: from many threads, beside a fork, in another interpreter, after a
+reload, out of descriptors, as an unknown user."""
 
 import glob
 import os
@@ -18,7 +19,14 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 
 def run(text, *arguments, seconds=100, env=None, **options):
     env = {**os.environ, "GRAMME_AUTO": "", **(env or {})}
-    done = subprocess.run([sys.executable, "-c", text, *arguments], capture_output=True, text=True, timeout=seconds, env=env, **options)
+    done = subprocess.run(
+        [sys.executable, "-c", text, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        env=env,
+        **options
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done
 
@@ -140,7 +148,12 @@ print(y.grad.tolist())
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_no_child_of_a_fork_hangs_while_other_threads_compile():
-    done = run("import forks, sys; print(forks.campaign(40, 2, 3))", env={"PYTHONPATH": os.path.join(HERE, "..", "fuzz") + ":" + os.environ.get("PYTHONPATH", "")})
+    done = run(
+        "import forks, sys; print(forks.campaign(40, 2, 3))",
+        env={
+            "PYTHONPATH": os.path.join(HERE, "..", "fuzz") + ":" + os.environ.get("PYTHONPATH", "")
+        },
+    )
     assert done.stdout == "(0, 0)\n", done.stdout + done.stderr
 
 
@@ -168,7 +181,8 @@ print(os.waitpid(child, 0)[1])
     assert run(text).stdout == "0\n"
 
 
-# Modules that C code imports for a function of the user's that is about them, not while anything is compiled.
+# Modules that C code imports for a function of the user's that is about them, not while anything is
+# compiled.
 ASKED_FOR = {"numpy", "gramme.serialization"}
 
 
@@ -177,14 +191,16 @@ def test_whatever_the_recorder_imports_is_there_before_the_first_call():
     for path in glob.glob(os.path.join(ROOT, "core", "*", "*.c")):
         with open(path) as file:
             text = file.read()
-        assert "PyImport_ImportModule (" not in text, path + ": calls what a program may have put in the place of __import__"
+        assert "PyImport_ImportModule (" not in text, (
+            path + ": calls what a program may have put in the place of __import__"
+        )
         named.update(re.findall(r'gm_import \("([^"]+)"\)', text))
     assert len(named) > 8
     there = run("import sys, gramme; print(*sys.modules)").stdout.split()
     assert not named - set(_ready.MODULES) - ASKED_FOR - set(there)
 
 
-# -- Processes of other kinds ---------------------------------------------------------------------------------------
+# -- Processes of other kinds ----------------------------------------------------------------------
 
 
 def test_without_descriptors_the_message_says_why_no_back_end_is_found():
@@ -201,7 +217,11 @@ for file in files: os.close(file)
 print(compiled(x).tolist())
 """
     said = run(text).stdout
-    assert "which cannot be read: " in said and "Too many open files" in said and said.endswith("[2.0, 2.0]\n"), said
+    assert (
+        "which cannot be read: " in said
+        and "Too many open files" in said
+        and said.endswith("[2.0, 2.0]\n")
+    ), said
 
 
 def test_a_second_interpreter_of_the_process_is_told_that_gramme_works_in_one_alone():
@@ -217,7 +237,10 @@ except ImportError as e: print(e, flush=True)
 ''')
 print(gramme.ones(1).item())
 """
-    assert run(text).stdout == "gramme works in one interpreter of a process alone, and another one has imported it\n1.0\n"
+    assert run(text).stdout == (
+        "gramme works in one interpreter of a process alone, and another one has imported "
+        "it\n1.0\n"
+    )
 
 
 def test_the_package_can_be_loaded_again():
@@ -236,11 +259,25 @@ print(again is gramme, gramme.compile(f)(x).tolist() == want == first(x).tolist(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_an_unknown_user_without_a_home_is_told_nothing_and_everything_works(tmp_path):
     text = "import gramme; print(gramme.compile(lambda x: x * 2 + 1)(gramme.ones(2)).tolist())"
-    kept = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "GRAMME_PLUGIN_PATH", "GRAMME_PLUGIN_TRUST", "GM_PROGRAM")
+    kept = (
+        "PATH",
+        "PYTHONPATH",
+        "LD_LIBRARY_PATH",
+        "GRAMME_PLUGIN_PATH",
+        "GRAMME_PLUGIN_TRUST",
+        "GM_PROGRAM",
+    )
     environment = {name: os.environ[name] for name in kept if name in os.environ}
     user = {"user": 54242, "group": 54242, "extra_groups": []}
     try:
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, cwd="/", **user)
+        done = subprocess.run(
+            [sys.executable, "-c", text],
+            capture_output=True,
+            text=True,
+            env=environment,
+            cwd="/",
+            **user
+        )
     except PermissionError:
         pytest.skip("the interpreter is closed to other users")
     if "Permission denied" in done.stderr or "No module named" in done.stderr:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of floating dtypes refuse integers and bools by name, plain and compiled; so do quantiles and places that are not there."""
+"""Functions of floating dtypes refuse integers and bools by name, plain and compiled; so do
+quantiles and places that are not there."""
 
 import pytest
 
@@ -9,11 +10,14 @@ F = gramme.nn.functional
 INTEGERS = [gramme.int64, gramme.int32, gramme.uint8, gramme.bool]
 PLACES = gramme.zeros(1, 1, 1, 2)
 FLOATS_ONLY = {
-    **{n: getattr(F, n) for n in ("elu", "celu", "selu", "gelu", "silu", "mish", "softplus", "hardswish", "hardsigmoid", "logsigmoid", "leaky_relu",
+    **{n: getattr(F, n) for n in ("elu", "celu", "selu", "gelu", "silu", "mish", "softplus",
+    "hardswish", "hardsigmoid", "logsigmoid", "leaky_relu",
                                   "hardshrink", "softshrink", "glu")},
-    "elu_": F.elu_, "leaky_relu_": F.leaky_relu_, "frac": gramme.frac, "frac_": lambda x: x.frac_(), "histc": gramme.histc,
+    "elu_": F.elu_, "leaky_relu_": F.leaky_relu_, "frac": gramme.frac, "frac_": lambda x: x.frac_(),
+    "histc": gramme.histc,
     "logcumsumexp": lambda x: x.logcumsumexp(0), "renorm": lambda x: x.renorm(2, 0, 1.0),
-    "prelu": lambda x: F.prelu(x, x[0, :1]), "lerp": lambda x: gramme.lerp(x, x, 0.5), "cdist": lambda x: gramme.cdist(x, x), "pdist": F.pdist,
+    "prelu": lambda x: F.prelu(x, x[0, :1]), "lerp": lambda x: gramme.lerp(x, x, 0.5),
+    "cdist": lambda x: gramme.cdist(x, x), "pdist": F.pdist,
     "logaddexp": lambda x: gramme.logaddexp(x, x), "logaddexp2": lambda x: gramme.logaddexp2(x, x),
     **{n: lambda x, n=n: getattr(F, n)(x, x) for n in ("mse_loss", "smooth_l1_loss", "huber_loss", "kl_div")},
     "max_pool1d": lambda x: F.max_pool1d(x, 2),
@@ -70,7 +74,11 @@ def test_integers_and_bools_that_torch_takes():
 @pytest.mark.parametrize("name", ["mse_loss", "smooth_l1_loss", "huber_loss"])
 def test_a_loss_of_a_float_and_integers_is_one_of_floats(name):
     x, t = gramme.tensor([1.0, 3.0]), gramme.tensor([1, 2])
-    assert getattr(F, name)(x, t).item() == getattr(F, name)(t, x).item() == getattr(F, name)(x, t.float()).item()
+    assert (
+        getattr(F, name)(x, t).item()
+        == getattr(F, name)(t, x).item()
+        == getattr(F, name)(x, t.float()).item()
+    )
 
 
 def test_integers_that_become_floats():
@@ -82,11 +90,19 @@ def test_integers_that_become_floats():
 
 @pytest.mark.parametrize("f", [gramme.quantile, gramme.nanquantile])
 def test_quantiles_outside_of_0_and_1_are_an_error(f):
-    for g in (f, gramme.compile(lambda x, q: f(x, q), backend="eager"), gramme.compile(lambda x, q: f(x, q), backend="tcc")):
+    for g in (
+        f,
+        gramme.compile(lambda x, q: f(x, q), backend="eager"),
+        gramme.compile(lambda x, q: f(x, q), backend="tcc"),
+    ):
         for q in ([1.5], [0.5, -0.1], [float("nan")]):
             with pytest.raises(RuntimeError, match="q values must be in the range"):
                 g(gramme.ones(3), gramme.tensor(q))
-        assert g(gramme.tensor([1.0, 2.0, 3.0]), gramme.tensor([0.0, 0.5, 1.0])).tolist() == [1, 2, 3]
+        assert g(gramme.tensor([1.0, 2.0, 3.0]), gramme.tensor([0.0, 0.5, 1.0])).tolist() == [
+            1,
+            2,
+            3,
+        ]
 
 
 def test_narrow_from_a_place_that_is_not_there():

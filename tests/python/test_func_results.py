@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme.func as torch has it: tuples of gradients, several arguments and results, aux, and what vmap refuses; plain and compiled."""
+"""gramme.func as torch has it: tuples of gradients, several arguments and results, aux, and what
+vmap refuses; plain and compiled."""
 
 import pytest
 
@@ -20,7 +21,9 @@ def run(way, f, *args):
 
 @both
 def test_vjp_gives_a_tuple_for_one_argument_too(way):
-    found = run(way, lambda x: func.vjp(lambda t: t * gramme.tensor([0.5, 0.25]), x)[1](gramme.ones(2)), X)
+    found = run(
+        way, lambda x: func.vjp(lambda t: t * gramme.tensor([0.5, 0.25]), x)[1](gramme.ones(2)), X
+    )
     assert type(found) is tuple and found[0].tolist() == [0.5, 0.25]
     (table,) = run(way, lambda x: func.vjp(lambda d: d["a"] * 3, {"a": x})[1](gramme.ones(2)), X)
     assert table["a"].tolist() == [3.0, 3.0]
@@ -52,11 +55,15 @@ def test_jacobians_of_several_arguments_and_results(way, jacobian):
 
     y = gramme.tensor([3.0, 5.0])
     both_of = run(way, lambda x, y: jacobian(f, argnums=(0, 1))(x, y), X, y)
-    assert both_of["product"][0].tolist() == [[3.0, 0.0], [0.0, 5.0]] and both_of["product"][1].tolist() == [[1.0, 0.0], [0.0, 2.0]]
+    assert both_of["product"][0].tolist() == [[3.0, 0.0], [0.0, 5.0]] and both_of["product"][
+        1
+    ].tolist() == [[1.0, 0.0], [0.0, 2.0]]
     assert both_of["sum"][0].tolist() == [1.0, 1.0] and both_of["sum"][1].tolist() == [0.0, 0.0]
     one = run(way, lambda x, y: jacobian(f, argnums=-1)(x, y), X, y)
     assert one["product"].tolist() == [[1.0, 0.0], [0.0, 2.0]]
-    found, aux = run(way, lambda x, y: jacobian(lambda x, y: (x * y, x + y), has_aux=True)(x, y), X, y)
+    found, aux = run(
+        way, lambda x, y: jacobian(lambda x, y: (x * y, x + y), has_aux=True)(x, y), X, y
+    )
     assert found.tolist() == [[3.0, 0.0], [0.0, 5.0]] and aux.tolist() == [4.0, 7.0]
 
 
@@ -86,7 +93,11 @@ def test_linearize(way):
 
     output, first, second = run(way, f, X, X + 1)
     assert_bits_equal(output[0], X * (X + 1))
-    assert first[0].tolist() == [2.0, 3.0] and second[0].tolist() == [1.0, 2.0] and second[1].tolist() == [0.0, 0.0]
+    assert (
+        first[0].tolist() == [2.0, 3.0]
+        and second[0].tolist() == [1.0, 2.0]
+        and second[1].tolist() == [0.0, 0.0]
+    )
     assert_bits_equal(first[1], X.cos())
 
 
@@ -105,13 +116,23 @@ def test_vmap_refuses_writes_to_what_examples_share(way, what):
     f, in_dims = WRITES[what]
     shared = gramme.zeros(3)
     with pytest.raises(RuntimeError, match="all examples share"):
-        run(way, lambda m, z: func.vmap(f, in_dims=in_dims)(m, z), gramme.arange(6.0).reshape(2, 3), {"b": shared} if what == "in a dict" else shared)
+        run(
+            way,
+            lambda m, z: func.vmap(f, in_dims=in_dims)(m, z),
+            gramme.arange(6.0).reshape(2, 3),
+            {"b": shared} if what == "in a dict" else shared,
+        )
 
 
 @both
 def test_vmap_writes_to_what_is_mapped(way):
     m = gramme.arange(6.0).reshape(2, 3)
-    found = run(way, lambda m, z: func.vmap(lambda a, b: a.add_(b), in_dims=(0, None))(m, z), m.clone(), gramme.ones(3))
+    found = run(
+        way,
+        lambda m, z: func.vmap(lambda a, b: a.add_(b), in_dims=(0, None))(m, z),
+        m.clone(),
+        gramme.ones(3),
+    )
     assert_bits_equal(found, m + 1)
 
 
@@ -119,11 +140,20 @@ def test_vmap_writes_to_what_is_mapped(way):
 def test_vmap_refuses_random_numbers_unless_it_is_told(way):
     x = gramme.zeros(3, 2)
     state = gramme.get_rng_state()
-    for draw in (lambda t: t + gramme.rand(2), lambda t: gramme.nn.functional.dropout(t), lambda t: func.vmap(lambda u: u + gramme.randn(()))(t)):
+    for draw in (
+        lambda t: t + gramme.rand(2),
+        lambda t: gramme.nn.functional.dropout(t),
+        lambda t: func.vmap(lambda u: u + gramme.randn(()))(t),
+    ):
         with pytest.raises(RuntimeError, match="randomness"):
             run(way, lambda x: func.vmap(draw)(x), x)
         assert gramme.get_rng_state().tolist() == state.tolist()
-    rows = run(way, lambda x: func.vmap(lambda t: t + gramme.rand(2), randomness="different")(x) + gramme.rand(1), x)
+    rows = run(
+        way,
+        lambda x: func.vmap(lambda t: t + gramme.rand(2), randomness="different")(x)
+        + gramme.rand(1),
+        x,
+    )
     assert len({tuple(row) for row in rows.tolist()}) == 3
     rows = run(way, lambda x: func.vmap(lambda t: t + gramme.rand(2), randomness="same")(x), x)
     assert len({tuple(row) for row in rows.tolist()}) == 1
@@ -139,9 +169,13 @@ def test_a_function_compiled_inside_of_vmap_refuses_random_numbers():
 
 @both
 def test_vmap_of_no_example_and_without_a_dimension(way):
-    empty = run(way, lambda x: func.vmap(lambda t: (t * 2, t.sum()), out_dims=(1, 0))(x), gramme.zeros(0, 3))
+    empty = run(
+        way, lambda x: func.vmap(lambda t: (t * 2, t.sum()), out_dims=(1, 0))(x), gramme.zeros(0, 3)
+    )
     assert [tuple(e.shape) for e in empty] == [(3, 0), (0,)]
-    doubled, shared = func.vmap(lambda t, w: (t * 2, w + 1), in_dims=(0, None), out_dims=(0, None))(gramme.ones(2, 3), X)
+    doubled, shared = func.vmap(lambda t, w: (t * 2, w + 1), in_dims=(0, None), out_dims=(0, None))(
+        gramme.ones(2, 3), X
+    )
     assert doubled.shape == (2, 3) and shared.tolist() == [2.0, 3.0]
     with pytest.raises(ValueError, match="out_dims is None"):
         func.vmap(lambda t: t, out_dims=None)(gramme.arange(2.0))
@@ -149,12 +183,21 @@ def test_vmap_of_no_example_and_without_a_dimension(way):
 
 def test_states_of_modules_stacked():
     gramme.manual_seed(0)
-    models = [gramme.nn.Sequential(gramme.nn.Linear(2, 3), gramme.nn.BatchNorm1d(3)).eval() for _ in range(4)]
+    models = [
+        gramme.nn.Sequential(gramme.nn.Linear(2, 3), gramme.nn.BatchNorm1d(3)).eval()
+        for _ in range(4)
+    ]
     parameters, buffers = func.stack_module_state(models)
-    assert parameters["0.weight"].shape == (4, 3, 2) and parameters["0.weight"].requires_grad and parameters["0.weight"].is_leaf
+    assert (
+        parameters["0.weight"].shape == (4, 3, 2)
+        and parameters["0.weight"].requires_grad
+        and parameters["0.weight"].is_leaf
+    )
     assert buffers["1.running_mean"].shape == (4, 3) and not buffers["1.running_mean"].requires_grad
     x = gramme.randn(5, 2)
-    found = func.vmap(lambda p, b, x: func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None))(parameters, buffers, x)
+    found = func.vmap(
+        lambda p, b, x: func.functional_call(models[0], (p, b), (x,)), in_dims=(0, 0, None)
+    )(parameters, buffers, x)
     for row, model in zip(found, models):
         assert_bits_equal(row, model(x))
     with pytest.raises(RuntimeError, match="no module"):
@@ -171,12 +214,22 @@ def test_gradients_of_a_batch_of_directions():
     with pytest.raises(RuntimeError):  # the history is gone, as after any grad()
         gramme.autograd.grad(y, x, gramme.ones(2))
     y = x * x
-    (found,) = gramme.autograd.grad([y], [x], [gramme.eye(2)], create_graph=True, is_grads_batched=True)
+    (found,) = gramme.autograd.grad(
+        [y], [x], [gramme.eye(2)], create_graph=True, is_grads_batched=True
+    )
     found.sum().backward()
     assert x.grad.tolist() == [2.0, 2.0]
     y = x * 2
     unused = gramme.ones(1, requires_grad=True)
-    assert gramme.autograd.grad(y, (x, unused), gramme.eye(2), allow_unused=True, is_grads_batched=True)[1] is None
-    assert gramme.autograd.grad(x * 2, x, gramme.zeros(0, 2), is_grads_batched=True)[0].shape == (0, 2)
+    assert (
+        gramme.autograd.grad(
+            y, (x, unused), gramme.eye(2), allow_unused=True, is_grads_batched=True
+        )[1]
+        is None
+    )
+    assert gramme.autograd.grad(x * 2, x, gramme.zeros(0, 2), is_grads_batched=True)[0].shape == (
+        0,
+        2,
+    )
     with pytest.raises(RuntimeError, match="batch in dimension 0"):
         gramme.autograd.grad(x * 2, x, is_grads_batched=True)

@@ -164,7 +164,12 @@ def test_an_argument_changed_in_place_gets_the_functions_history():
     x = leaf * 3
     version = x._version
     y = Twice.apply(x)
-    assert y is x and x._version > version and x.grad_fn.name() == "TwiceBackward" and x.tolist() == [6.0, 12.0]
+    assert (
+        y is x
+        and x._version > version
+        and x.grad_fn.name() == "TwiceBackward"
+        and x.tolist() == [6.0, 12.0]
+    )
     x.sum().backward()
     assert leaf.grad.tolist() == [6.0, 6.0]
     with pytest.raises(RuntimeError, match="leaf"):
@@ -340,12 +345,15 @@ def thirds(n, seed):
 
 
 def gradients_of(function, beside):
-    """Alone the function is all there is to walk; with something beside it, it is one node of many."""
+    """Alone the function is all there is to walk; with something beside it, it is one node of
+    many."""
     log = []
     a, b = (thirds(64, seed).requires_grad_() for seed in (1, 2))
     a.grad, b.grad = thirds(64, 3), thirds(64, 4)
     for leaf, name in ((a, "a"), (b, "b")):
-        leaf.register_post_accumulate_grad_hook(lambda t, name=name: log.append((name, t.grad.tolist())))
+        leaf.register_post_accumulate_grad_hook(
+            lambda t, name=name: log.append((name, t.grad.tolist()))
+        )
     y = function(a, b)
     other = (G.ones(1, requires_grad=True) * 2).sum()
     roots, tangents = [y, other][: 1 + beside], [thirds(64, 5), None][: 1 + beside]
@@ -356,7 +364,9 @@ def gradients_of(function, beside):
     return a.grad.tolist(), b.grad.tolist(), log
 
 
-@pytest.mark.parametrize("function", [Scaled.apply, lambda a, b: Scaled.apply(a, a), lambda a, b: Scaled.apply(b, a)])
+@pytest.mark.parametrize(
+    "function", [Scaled.apply, lambda a, b: Scaled.apply(a, a), lambda a, b: Scaled.apply(b, a)]
+)
 def test_a_function_alone_gives_its_leaves_what_it_gives_them_among_others(function):
     assert gradients_of(function, False) == gradients_of(function, True)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second and third derivatives through an autograd.Function that a compiled function recorded: those of eager, bit for bit."""
+"""Second and third derivatives through an autograd.Function that a compiled function recorded:
+those of eager, bit for bit."""
 
 import gc
 
@@ -148,7 +149,9 @@ def bits(tensors):
 
 def derivatives(f):
     """Of three orders."""
-    x, w = G.tensor([0.5, 0.25, -1.0], requires_grad=True), G.tensor([1.5, -0.75, 2.0], requires_grad=True)
+    x, w = G.tensor([0.5, 0.25, -1.0], requires_grad=True), G.tensor(
+        [1.5, -0.75, 2.0], requires_grad=True
+    )
     found, y = [], f(x, w)
     for order in (1, 2, 3):
         grads = G.autograd.grad(y, [x, w], create_graph=order < 3, allow_unused=True)
@@ -158,7 +161,11 @@ def derivatives(f):
 
 
 @pytest.mark.parametrize("partition", ["default", "min-cut"])
-@pytest.mark.parametrize("f", [product, around, nested, both, one_of_two, passes, twice_the_same], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [product, around, nested, both, one_of_two, passes, twice_the_same],
+    ids=lambda f: f.__name__,
+)
 def test_three_derivatives_are_those_of_eager(f, partition):
     compiled = G.compile(f, backend="eager", fullgraph=True, options={"partition": partition})
     assert derivatives(compiled) == derivatives(f)
@@ -168,7 +175,9 @@ def test_three_derivatives_are_those_of_eager(f, partition):
 def test_with_hooks_that_are_called():
     log = []
     compiled = G.compile(around, backend="eager", fullgraph=True)
-    with G.autograd.graph.saved_tensors_hooks(lambda t: (log.append("pack"), t * 1)[1], lambda t: t):
+    with G.autograd.graph.saved_tensors_hooks(
+        lambda t: (log.append("pack"), t * 1)[1], lambda t: t
+    ):
         found = derivatives(compiled)
     assert found == derivatives(around) and log
 
@@ -187,7 +196,9 @@ def test_a_backward_that_asks_for_the_grad_mode_is_refused_not_guessed(cls):
     f = G.compile(lambda x: cls.apply(x).sum(), backend="eager", fullgraph=True)
     x = G.ones(2, requires_grad=True)
     assert bits(G.autograd.grad(f(x), [x])) == bits(G.autograd.grad(cls.apply(x).sum(), [x]))
-    with pytest.raises(RuntimeError, match="asks for the grad mode or sets it; call the function without compile"):
+    with pytest.raises(
+        RuntimeError, match="asks for the grad mode or sets it; call the function without compile"
+    ):
         G.autograd.grad(f(x), [x], create_graph=True)
 
 
@@ -200,7 +211,8 @@ def test_a_tensor_from_elsewhere_is_refused_not_lost():
 
 
 def test_a_gradient_that_is_summed_outside_keeps_eagers_order():
-    """x gets terms from both sides of the compiled function: the function is taken apart, its nodes in eager's places."""
+    """x gets terms from both sides of the compiled function: the function is taken apart, its nodes
+    in eager's places."""
 
     def step(f):
         G.manual_seed(3)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are compositions of the table's ops, against numpy; compiled against eager to the bit; gradients against differences."""
+"""Functions that are compositions of the table's ops, against numpy; compiled against eager to the
+bit; gradients against differences."""
 
 import math
 
@@ -32,7 +33,9 @@ def softplus(x):
 
 def normalised(x, groups, eps=1e-5):
     rows = x.reshape(x.shape[0], groups, -1)
-    return ((rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + eps)).reshape(x.shape)
+    return (
+        (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + eps)
+    ).reshape(x.shape)
 
 
 def neighbours(x, size, alpha, beta, k):
@@ -68,7 +71,11 @@ SMOOTH = {
     "softsign": (F.softsign, (X,), lambda x: x / (1 + abs(x))),
     "tanhshrink": (F.tanhshrink, (X,), lambda x: x - np.tanh(x)),
     "celu": (lambda x: F.celu(x, 1.5), (X,), lambda x: np.where(x > 0, x, 1.5 * np.expm1(x / 1.5))),
-    "selu": (F.selu, (X,), lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x))),
+    "selu": (
+        F.selu,
+        (X,),
+        lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * np.expm1(x)),
+    ),
     "prelu": (F.prelu, (X, numbers(4, seed=5)), lambda x, w: np.where(x > 0, x, x * w)),
     "hardsigmoid": (F.hardsigmoid, (X * 2,), lambda x: np.clip(x / 6 + 0.5, 0, 1)),
     "hardswish": (F.hardswish, (X * 2,), lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
@@ -76,16 +83,32 @@ SMOOTH = {
     "softshrink": (F.softshrink, (X,), lambda x: np.sign(x) * np.maximum(abs(x) - 0.5, 0)),
     "threshold": (lambda x: F.threshold(x, 0.3, 7.0), (X,), lambda x: np.where(x > 0.3, x, 7.0)),
     "glu": (F.glu, (X,), lambda x: x[:, :2] * sigmoid(x[:, 2:])),
-    "softmin": (lambda x: F.softmin(x, 1), (X,), lambda x: np.exp(-x) / np.exp(-x).sum(1, keepdims=True)),
+    "softmin": (
+        lambda x: F.softmin(x, 1),
+        (X,),
+        lambda x: np.exp(-x) / np.exp(-x).sum(1, keepdims=True),
+    ),
     "group_norm": (lambda x: F.group_norm(x, 2), (IMAGE,), lambda x: normalised(x, 2)),
     "instance_norm": (F.instance_norm, (IMAGE,), lambda x: normalised(x, 4)),
-    "local_response_norm": (lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 1.5), (IMAGE,), lambda x: neighbours(x, 3, 0.5, 0.75, 1.5)),
+    "local_response_norm": (
+        lambda x: F.local_response_norm(x, 3, 0.5, 0.75, 1.5),
+        (IMAGE,),
+        lambda x: neighbours(x, 3, 0.5, 0.75, 1.5),
+    ),
     "channel_shuffle": (lambda x: F.channel_shuffle(x, 2), (IMAGE,), lambda x: x[:, [0, 2, 1, 3]]),
-    "einsum product": (lambda x, y: G.einsum("bij,bjk->bik", x, y), (BATCH, OTHER), lambda x, y: x @ y),
+    "einsum product": (
+        lambda x, y: G.einsum("bij,bjk->bik", x, y),
+        (BATCH, OTHER),
+        lambda x, y: x @ y,
+    ),
     "einsum trace": (lambda x: G.einsum("ii->", x), (SQUARE,), np.trace),
     "einsum diagonal": (lambda x: G.einsum("ii->i", x), (SQUARE,), np.diagonal),
     "einsum implicit": (lambda x, y: G.einsum("ij,jk", x, y), (X, SQUARE), lambda x, y: x @ y),
-    "einsum dots": (lambda x, y: G.einsum("...ij,...jk->...ki", x, y), (BATCH, OTHER), lambda x, y: (x @ y).swapaxes(1, 2)),
+    "einsum dots": (
+        lambda x, y: G.einsum("...ij,...jk->...ki", x, y),
+        (BATCH, OTHER),
+        lambda x, y: (x @ y).swapaxes(1, 2),
+    ),
     "einsum three": (
         lambda x, y, z: G.einsum("ij,jk,kl->il", x, y, z),
         (X, SQUARE, SQUARE),
@@ -93,7 +116,11 @@ SMOOTH = {
     ),
     "einsum outer": (lambda x, y: G.einsum("i,j->ij", x, y), (ROW, X[0]), np.outer),
     "einsum batch only": (lambda x, y: G.einsum("ij,ij->ij", x, y), (X, Y), np.multiply),
-    "tensordot": (lambda x, y: G.tensordot(x, y, dims=([1, 2], [0, 1])), (BATCH, numbers(3, 4, 2, seed=6)), lambda x, y: np.tensordot(x, y, ([1, 2], [0, 1]))),
+    "tensordot": (
+        lambda x, y: G.tensordot(x, y, dims=([1, 2], [0, 1])),
+        (BATCH, numbers(3, 4, 2, seed=6)),
+        lambda x, y: np.tensordot(x, y, ([1, 2], [0, 1])),
+    ),
     "inner": (G.inner, (X, SQUARE), np.inner),
     "kron": (G.kron, (X, SQUARE[:2]), np.kron),
     "cross": (G.cross, (X.T[:, :3], Y.T[:, :3]), np.cross),
@@ -102,36 +129,78 @@ SMOOTH = {
         (X, numbers(3, 2), numbers(5, 4, 2, seed=7), ROW),
         lambda x, y, w, b: np.einsum("ni,kij,nj->nk", x, w, y) + b,
     ),
-    "addmv": (lambda v, m, x: G.addmv(v, m, x, beta=0.5, alpha=2), (X[:, 0], X, ROW[:4]), lambda v, m, x: 0.5 * v + 2 * (m @ x)),
+    "addmv": (
+        lambda v, m, x: G.addmv(v, m, x, beta=0.5, alpha=2),
+        (X[:, 0], X, ROW[:4]),
+        lambda v, m, x: 0.5 * v + 2 * (m @ x),
+    ),
     "addr": (G.addr, (X, X[:, 0], X[0]), lambda m, x, y: m + np.outer(x, y)),
     "addbmm": (G.addbmm, (numbers(3, 5), BATCH, OTHER), lambda m, x, y: m + (x @ y).sum(0)),
     "chain_matmul": (G.chain_matmul, (X, SQUARE, SQUARE), lambda x, y, z: x @ y @ z),
-    "matrix_power": (lambda x: G.matrix_power(x, 5), (SQUARE,), lambda x: np.linalg.matrix_power(x, 5)),
+    "matrix_power": (
+        lambda x: G.matrix_power(x, 5),
+        (SQUARE,),
+        lambda x: np.linalg.matrix_power(x, 5),
+    ),
     "trace": (G.trace, (X,), np.trace),
     "cdist": (G.cdist, (X, SQUARE), lambda x, y: np.sqrt(((x[:, None] - y[None]) ** 2).sum(-1))),
-    "pairwise_distance": (F.pairwise_distance, (X, Y), lambda x, y: np.sqrt(((x - y + 1e-6) ** 2).sum(-1))),
-    "pdist": (F.pdist, (X,), lambda x: np.array([np.linalg.norm(x[i] - x[j]) for i in range(3) for j in range(i + 1, 3)])),
+    "pairwise_distance": (
+        F.pairwise_distance,
+        (X, Y),
+        lambda x, y: np.sqrt(((x - y + 1e-6) ** 2).sum(-1)),
+    ),
+    "pdist": (
+        F.pdist,
+        (X,),
+        lambda x: np.array(
+            [np.linalg.norm(x[i] - x[j]) for i in range(3) for j in range(i + 1, 3)]
+        ),
+    ),
     "dist": (lambda x, y: G.dist(x, y, 3), (X, Y), lambda x, y: (abs(x - y) ** 3).sum() ** (1 / 3)),
     "vander": (lambda x: G.vander(x, 4), (ROW,), lambda x: np.vander(x, 4)),
     "diag of a vector": (lambda x: G.diag(x, -1), (ROW,), lambda x: np.diag(x, -1)),
     "diag of a matrix": (lambda x: G.diag(x, 1), (X,), lambda x: np.diag(x, 1)),
-    "diag_embed": (lambda x: G.diag_embed(x, 1), (X,), lambda x: np.stack([np.diag(r, 1) for r in x])),
+    "diag_embed": (
+        lambda x: G.diag_embed(x, 1),
+        (X,),
+        lambda x: np.stack([np.diag(r, 1) for r in x]),
+    ),
     "diagflat": (G.diagflat, (X,), np.diagflat),
-    "block_diag": (G.block_diag, (X, SQUARE), lambda x, y: np.block([[x, np.zeros((3, 4))], [np.zeros((4, 4)), y]])),
-    "column_stack": (lambda x, y: G.column_stack((x, y)), (X[:, 0], Y), lambda x, y: np.column_stack((x, y))),
+    "block_diag": (
+        G.block_diag,
+        (X, SQUARE),
+        lambda x, y: np.block([[x, np.zeros((3, 4))], [np.zeros((4, 4)), y]]),
+    ),
+    "column_stack": (
+        lambda x, y: G.column_stack((x, y)),
+        (X[:, 0], Y),
+        lambda x, y: np.column_stack((x, y)),
+    ),
     "dstack": (lambda x, y: G.dstack((x, y)), (X, Y), lambda x, y: np.dstack((x, y))),
     "fliplr": (G.fliplr, (X,), np.fliplr),
     "flipud": (G.flipud, (X,), np.flipud),
     "rot90": (lambda x: G.rot90(x, 3, (0, 1)), (X,), lambda x: np.rot90(x, 3)),
-    "repeat_interleave": (lambda x: G.repeat_interleave(x, 3, 1), (X,), lambda x: np.repeat(x, 3, 1)),
+    "repeat_interleave": (
+        lambda x: G.repeat_interleave(x, 3, 1),
+        (X,),
+        lambda x: np.repeat(x, 3, 1),
+    ),
     "unfold": (lambda x: x.unfold(1, 2, 2), (X,), lambda x: x.reshape(3, 2, 2)),
     "cumprod": (lambda x: G.cumprod(x, 1), (X,), lambda x: np.cumprod(x, 1)),
     "logcumsumexp": (lambda x: G.logcumsumexp(x, 0), (X,), lambda x: np.logaddexp.accumulate(x, 0)),
     "cummax": (lambda x: G.cummax(x, 1)[0], (X,), lambda x: np.maximum.accumulate(x, 1)),
     "cummin": (lambda x: G.cummin(x, 1).values, (X,), lambda x: np.minimum.accumulate(x, 1)),
     "diff": (lambda x: G.diff(x, 2), (X,), lambda x: np.diff(x, 2)),
-    "trapezoid": (lambda x: G.trapezoid(x, dx=0.5), (X,), lambda x: (x[:, 1:] + x[:, :-1]).sum(1) * 0.25),
-    "cumulative_trapezoid": (lambda y, x: G.cumulative_trapezoid(y, x), (X, POSITIVE), lambda y, x: np.cumsum((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x), 1)),
+    "trapezoid": (
+        lambda x: G.trapezoid(x, dx=0.5),
+        (X,),
+        lambda x: (x[:, 1:] + x[:, :-1]).sum(1) * 0.25,
+    ),
+    "cumulative_trapezoid": (
+        lambda y, x: G.cumulative_trapezoid(y, x),
+        (X, POSITIVE),
+        lambda y, x: np.cumsum((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x), 1),
+    ),
     "median": (G.median, (X[0, :3],), np.median),
     "kthvalue": (lambda x: G.kthvalue(x, 2, 1).values, (X,), lambda x: np.sort(x, 1)[:, 1]),
     "quantile": (lambda x: G.quantile(x, 0.3, 1), (X,), lambda x: np.quantile(x, 0.3, 1)),
@@ -140,10 +209,22 @@ SMOOTH = {
     "amax": (lambda x: G.aminmax(x, dim=1).max, (X,), lambda x: x.max(1)),
     "cov": (G.cov, (X,), np.cov),
     "corrcoef": (G.corrcoef, (X,), np.corrcoef),
-    "renorm": (lambda x: G.renorm(x, 2, 0, 1.0), (X,), lambda x: x / (np.linalg.norm(x, axis=1, keepdims=True) + 1e-7)),
+    "renorm": (
+        lambda x: G.renorm(x, 2, 0, 1.0),
+        (X,),
+        lambda x: x / (np.linalg.norm(x, axis=1, keepdims=True) + 1e-7),
+    ),
     "msort": (G.msort, (X,), lambda x: np.sort(x, 0)),
-    "meshgrid": (lambda x, y: G.meshgrid(x, y, indexing="xy")[1], (ROW, X[0]), lambda x, y: np.meshgrid(x, y)[1]),
-    "tensor_split": (lambda x: G.tensor_split(x, 3, 1)[0], (X,), lambda x: np.array_split(x, 3, 1)[0]),
+    "meshgrid": (
+        lambda x, y: G.meshgrid(x, y, indexing="xy")[1],
+        (ROW, X[0]),
+        lambda x, y: np.meshgrid(x, y)[1],
+    ),
+    "tensor_split": (
+        lambda x: G.tensor_split(x, 3, 1)[0],
+        (X,),
+        lambda x: np.array_split(x, 3, 1)[0],
+    ),
 }
 
 
@@ -194,7 +275,11 @@ def test_gradient_is_that_of_differences(name):
                 moved[k][place] += sign * step
                 sides.append(at(moved))
             want[place] = (sides[0] - sides[1]) / (2 * step)
-        assert np.allclose(np.array(gradient.tolist()), want, rtol=1e-4, atol=1e-6), (k, gradient, want)
+        assert np.allclose(np.array(gradient.tolist()), want, rtol=1e-4, atol=1e-6), (
+            k,
+            gradient,
+            want,
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -247,7 +332,13 @@ INF, NAN = math.inf, math.nan
 )
 def test_edges(ours, x, want):
     got = ours(G.tensor(x, dtype=G.float64))
-    assert np.allclose(np.array(got.tolist(), dtype=float), np.array(want, dtype=float), rtol=1e-12, atol=1e-12, equal_nan=True)
+    assert np.allclose(
+        np.array(got.tolist(), dtype=float),
+        np.array(want, dtype=float),
+        rtol=1e-12,
+        atol=1e-12,
+        equal_nan=True,
+    )
 
 
 @pytest.mark.parametrize("dtype, tolerance", [(G.float32, 3e-6), (G.float64, 1e-13)])
@@ -294,7 +385,12 @@ def test_counts_and_sets():
     assert G.isin(x, 3, invert=True).tolist() == [True, False, False, True]
     assert G.tril_indices(3, 2).tolist() == [[0, 1, 1, 2, 2], [0, 0, 1, 0, 1]]
     assert G.triu_indices(2, 3, 1).tolist() == [[0, 0, 1], [1, 2, 2]]
-    assert G.cartesian_prod(G.tensor([1, 2]), G.tensor([3, 4])).tolist() == [[1, 3], [1, 4], [2, 3], [2, 4]]
+    assert G.cartesian_prod(G.tensor([1, 2]), G.tensor([3, 4])).tolist() == [
+        [1, 3],
+        [1, 4],
+        [2, 3],
+        [2, 4],
+    ]
     assert G.repeat_interleave(G.tensor([5, 6, 7]), G.tensor([2, 0, 1])).tolist() == [5, 5, 7]
 
 
@@ -386,27 +482,51 @@ def labels(x, target):
     out = []
     for row, t in zip(x, target):
         mine = list(t[: list(t).index(-1)]) if -1 in t else list(t)
-        out.append(sum(max(0, 1 - (row[j] - row[i])) for j in mine for i in range(len(row)) if i not in mine) / len(row))
+        out.append(
+            sum(
+                max(0, 1 - (row[j] - row[i]))
+                for j in mine
+                for i in range(len(row))
+                if i not in mine
+            )
+            / len(row)
+        )
     return np.array(out)
 
 
 LABELS = np.array([[3, 0, -1, 1], [1, -1, 0, 0], [0, 1, 2, 3]])
 LOSSES = {
     "soft_margin_loss": ((X, np.sign(Y)), {}, lambda x, y: np.log1p(np.exp(-x * y))),
-    "margin_ranking_loss": ((X, Y, np.sign(X[::-1])), {"margin": 0.3}, lambda x, z, y: above(-y * (x - z) + 0.3)),
-    "hinge_embedding_loss": ((X, np.sign(Y)), {"margin": 0.7}, lambda x, y: np.where(y == 1, x, above(0.7 - x))),
-    "cosine_embedding_loss": ((X, Y, SIGNS), {"margin": 0.1}, lambda x, z, y: np.where(y == 1, 1 - cosine(x, z), above(cosine(x, z) - 0.1))),
+    "margin_ranking_loss": (
+        (X, Y, np.sign(X[::-1])),
+        {"margin": 0.3},
+        lambda x, z, y: above(-y * (x - z) + 0.3),
+    ),
+    "hinge_embedding_loss": (
+        (X, np.sign(Y)),
+        {"margin": 0.7},
+        lambda x, y: np.where(y == 1, x, above(0.7 - x)),
+    ),
+    "cosine_embedding_loss": (
+        (X, Y, SIGNS),
+        {"margin": 0.1},
+        lambda x, z, y: np.where(y == 1, 1 - cosine(x, z), above(cosine(x, z) - 0.1)),
+    ),
     "triplet_margin_loss": (
         (X, Y, numbers(3, 4, seed=9)),
         {"swap": True},
         lambda a, p, n: above(
-            np.linalg.norm(a - p + 1e-6, axis=1) - np.minimum(np.linalg.norm(a - n + 1e-6, axis=1), np.linalg.norm(p - n + 1e-6, axis=1)) + 1
+            np.linalg.norm(a - p + 1e-6, axis=1)
+            - np.minimum(np.linalg.norm(a - n + 1e-6, axis=1), np.linalg.norm(p - n + 1e-6, axis=1))
+            + 1
         ),
     ),
     "poisson_nll_loss": (
         (X, POSITIVE),
         {"full": True},
-        lambda x, y: np.exp(x) - y * x + np.where(y > 1, y * np.log(y) - y + 0.5 * np.log(2 * np.pi * y), 0),
+        lambda x, y: np.exp(x)
+        - y * x
+        + np.where(y > 1, y * np.log(y) - y + 0.5 * np.log(2 * np.pi * y), 0),
     ),
     "gaussian_nll_loss": (
         (X, Y, POSITIVE),
@@ -416,7 +536,9 @@ LOSSES = {
     "multi_margin_loss": (
         (X, TARGETS),
         {"p": 2},
-        lambda x, y: np.array([sum(above(1 - r[t] + r[i]) ** 2 for i in range(4) if i != t) / 4 for r, t in zip(x, y)]),
+        lambda x, y: np.array(
+            [sum(above(1 - r[t] + r[i]) ** 2 for i in range(4) if i != t) / 4 for r, t in zip(x, y)]
+        ),
     ),
     "multilabel_margin_loss": ((X, LABELS), {}, labels),
     "multilabel_soft_margin_loss": (
@@ -454,7 +576,10 @@ N = 100000
 
 
 def quartiles(y):
-    return [float(v) for v in G.quantile(y.to(G.float64).flatten(), G.tensor([0.25, 0.5, 0.75], dtype=G.float64))]
+    return [
+        float(v)
+        for v in G.quantile(y.to(G.float64).flatten(), G.tensor([0.25, 0.5, 0.75], dtype=G.float64))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -462,7 +587,12 @@ def quartiles(y):
     [
         (lambda t: t.exponential_(2.0), lambda p: -math.log1p(-p) / 2),
         (lambda t: t.cauchy_(1.0, 3.0), lambda p: 1 + 3 * math.tan(math.pi * (p - 0.5))),
-        (lambda t: t.log_normal_(0.5, 0.25), lambda p: math.exp(0.5 + 0.25 * {0.25: -0.6744897501960817, 0.5: 0.0, 0.75: 0.6744897501960817}[p])),
+        (
+            lambda t: t.log_normal_(0.5, 0.25),
+            lambda p: math.exp(
+                0.5 + 0.25 * {0.25: -0.6744897501960817, 0.5: 0.0, 0.75: 0.6744897501960817}[p]
+            ),
+        ),
     ],
 )
 def test_draws_have_the_quartiles_of_their_distribution(fill, inverse):
@@ -493,7 +623,9 @@ def test_multinomial_draws_by_weight(replacement):
     assert G.allclose(share, weights / 8, atol=0.01)
     both = float((first[:, 0] == first[:, 1]).float().mean())
     assert abs(both - (1 + 9 + 16) / 64) < 0.01 if replacement else both == 0
-    compiled = G.compile(lambda w: G.multinomial(w, 2, replacement), backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda w: G.multinomial(w, 2, replacement), backend="eager", fullgraph=True
+    )
     G.manual_seed(5)
     plain = G.multinomial(weights, 2, replacement).tolist()
     G.manual_seed(5)

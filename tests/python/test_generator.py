@@ -56,7 +56,9 @@ def test_compiled_code_draws_the_same_and_moves_the_generator_on(name, backend):
 
 
 def test_a_draw_with_a_generator_is_no_break():
-    f = gramme.compile(lambda x, g: x + gramme.randn(3, generator=g), backend="eager", fullgraph=True)
+    f = gramme.compile(
+        lambda x, g: x + gramme.randn(3, generator=g), backend="eager", fullgraph=True
+    )
     g = gramme.Generator().manual_seed(1)
     x = gramme.zeros(3, requires_grad=True)
     f(x, g).sum().backward()
@@ -97,7 +99,8 @@ def test_a_fork_of_the_process_generator_leaves_it_alone():
 
 
 def test_draws_of_sizes_that_the_program_makes_numbers_are_counted():
-    """unbind() makes the size of the second call a number after the draw was counted by an expression."""
+    """unbind() makes the size of the second call a number after the draw was counted by an
+    expression."""
 
     def f(x):
         y = x * gramme.rand(x.shape)

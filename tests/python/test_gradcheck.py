@@ -40,11 +40,15 @@ def test_what_is_right_passes():
     assert gradcheck(lambda x, w: G.tanh(x @ w), (leaf(3, 4), leaf(4, 2)))
     assert gradcheck(lambda x, k, w: (x.sin() * k, (w * x).sum()), (leaf(3), 2.0, leaf(3)))
     assert gradgradcheck(lambda x, w: G.tanh(x @ w), (leaf(2, 3), leaf(3, 2)))
-    assert gradgradcheck(G.erfc, leaf(4)) and gradcheck(G.lgamma, (leaf(5) ** 2 + 0.5).detach().requires_grad_())
+    assert gradgradcheck(G.erfc, leaf(4)) and gradcheck(
+        G.lgamma, (leaf(5) ** 2 + 0.5).detach().requires_grad_()
+    )
 
 
 def test_what_is_wrong_is_told():
-    with pytest.raises(GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"):
+    with pytest.raises(
+        GradcheckError, match="Jacobian mismatch for output 0 with respect to input 0"
+    ):
         gradcheck(Wrong.apply, (leaf(3),))
     assert gradcheck(Wrong.apply, (leaf(3),), raise_exception=False) is False
     assert gradcheck(WrongTwice.apply, (leaf(3),))
@@ -62,7 +66,9 @@ def test_a_hook_on_several_gradients():
     seen = []
     x, y, z = leaf(2), leaf(2), leaf(2)
     a = x * 2
-    handle = register_multi_grad_hook((a, y, z), lambda grads: seen.append([g if g is None else g.tolist() for g in grads]))
+    handle = register_multi_grad_hook(
+        (a, y, z), lambda grads: seen.append([g if g is None else g.tolist() for g in grads])
+    )
     (a * 3 + y * 4).sum().backward(retain_graph=True)
     assert seen == [[[3.0, 3.0], [4.0, 4.0], None]]
     (a * y * z).sum().backward()
@@ -95,12 +101,26 @@ def cube(x, w):
 def test_jacobians_and_hessians_are_those_of_formulas():
     x, w = leaf(3).detach(), leaf(3).detach()
     jx, jw = fn.jacobian(lambda x, w: x * x * w, (x, w))
-    assert G.allclose(jx, G.diag(2 * x * w)) and G.allclose(jw, G.diag(x * x)) and not jx.requires_grad
-    assert fn.jacobian(lambda x: (x.sum(), x[:2] * 2), x)[1].tolist() == [[2.0, 0.0, 0.0], [0.0, 2.0, 0.0]]
+    assert (
+        G.allclose(jx, G.diag(2 * x * w)) and G.allclose(jw, G.diag(x * x)) and not jx.requires_grad
+    )
+    assert fn.jacobian(lambda x: (x.sum(), x[:2] * 2), x)[1].tolist() == [
+        [2.0, 0.0, 0.0],
+        [0.0, 2.0, 0.0],
+    ]
     (hxx, hxw), (hwx, hww) = fn.hessian(cube, (x, w))
-    assert G.allclose(hxx, G.diag(6 * x * w)) and G.allclose(hxw, G.diag(3 * x * x)) and G.equal(hxw, hwx.T) and not hww.any()
-    assert fn.hessian(lambda x: (x * x).sum(), x).tolist() == (G.eye(3, dtype=G.float64) * 2).tolist()
-    assert G.allclose(fn.jacobian(lambda x: G.outer(x, x), x), G.func.jacrev(lambda x: G.outer(x, x))(x))
+    assert (
+        G.allclose(hxx, G.diag(6 * x * w))
+        and G.allclose(hxw, G.diag(3 * x * x))
+        and G.equal(hxw, hwx.T)
+        and not hww.any()
+    )
+    assert (
+        fn.hessian(lambda x: (x * x).sum(), x).tolist() == (G.eye(3, dtype=G.float64) * 2).tolist()
+    )
+    assert G.allclose(
+        fn.jacobian(lambda x: G.outer(x, x), x), G.func.jacrev(lambda x: G.outer(x, x))(x)
+    )
 
 
 def test_products_with_them():

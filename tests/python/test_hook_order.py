@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks on tensors around compiled functions: what they see, what they change and in which order they run is eager's.
+"""Hooks on tensors around compiled functions: what they see, what they change and in which order
+they run is eager's.
 
-Programs build a graph out of `inner`, a function that is compiled or not, with hooks on leaves, on what goes in and on what comes
-out; each logs.  HOOK-20 to 26 are about hooks that a compiled function itself registers: tests/trace/programs_hooks.py.
+Programs build a graph out of `inner`, a function that is compiled or not, with hooks on leaves, on
+what goes in and on what comes out; each logs.  HOOK-20 to 26 are about hooks that a compiled
+function itself registers: tests/trace/programs_hooks.py.
 """
 
 import pytest
@@ -150,8 +152,17 @@ def that_makes_gradients_of_its_own(f, log):
     return x, w
 
 
-PROGRAMS = [on_leaves, on_what_goes_in, on_what_comes_out, on_one_result_alone, between_two_calls, twice_through_one_graph,
-            in_a_second_derivative, that_removes_another, that_makes_gradients_of_its_own]
+PROGRAMS = [
+    on_leaves,
+    on_what_goes_in,
+    on_what_comes_out,
+    on_one_result_alone,
+    between_two_calls,
+    twice_through_one_graph,
+    in_a_second_derivative,
+    that_removes_another,
+    that_makes_gradients_of_its_own,
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -184,7 +195,7 @@ def test_a_hook_that_raises_leaves_gradients_as_in_eager(backend):
     assert step(G.compile(inner, backend=backend)) == step(inner)
 
 
-# -- Between the operations of one function ----------------------------------------------------------------------------
+# -- Between the operations of one function --------------------------------------------------------
 
 
 def chain(x, w):
@@ -227,9 +238,24 @@ def second_derivative(loss, x, w):
 
 @pytest.mark.parametrize("compiled_autograd", [None, "eager"])
 @pytest.mark.parametrize("run", [backward, twice, second_derivative])
-@pytest.mark.parametrize("names", ["a c", "first a", "a first", "b second a first c", "w b", "first c w in x", "in second", "a b c in", "x w a"])
+@pytest.mark.parametrize(
+    "names",
+    [
+        "a c",
+        "first a",
+        "a first",
+        "b second a first c",
+        "w b",
+        "first c w in x",
+        "in second",
+        "a b c in",
+        "x w a",
+    ],
+)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_hooks_between_the_operations_of_a_function_have_eagers_order(backend, names, run, compiled_autograd):
+def test_hooks_between_the_operations_of_a_function_have_eagers_order(
+    backend, names, run, compiled_autograd
+):
     plain, compiled = Log(), Log()
     f, program = G.compile(chain, backend=backend, fullgraph=True), hooked(names)
     want = [bits(t.grad) for t in program(chain, plain, run)]
@@ -245,7 +271,8 @@ def test_hooks_between_the_operations_of_a_function_have_eagers_order(backend, n
 
 
 def beside_writes(x, y):
-    """A view that is taken again after the call, by a number between those of results that go on."""
+    """A view that is taken again after the call, by a number between those of results that go
+    on."""
     x.mul_(2)
     v1 = (y * 1.5).sin()
     x.clamp_(-1, 1)
@@ -300,8 +327,11 @@ def view_of_a_view(x, y, w):
 @pytest.mark.parametrize("f", [leaf_then_view, view_of_a_view])
 @pytest.mark.parametrize("compiled_autograd", [None, "eager"])
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_a_leafs_hook_and_one_on_a_view_that_the_function_took_of_an_input(backend, compiled_autograd, f, at):
-    """The view is taken again after the call, with the place that it has in the function; the leaf's gradient is complete before or after."""
+def test_a_leafs_hook_and_one_on_a_view_that_the_function_took_of_an_input(
+    backend, compiled_autograd, f, at
+):
+    """The view is taken again after the call, with the place that it has in the function; the
+    leaf's gradient is complete before or after."""
 
     def program(f, log):
         w, leaf = (G.arange(12).float().reshape(3, 4).detach().requires_grad_() for _ in range(2))

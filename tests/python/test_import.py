@@ -8,7 +8,8 @@ import sys
 # the package that are read when a name of theirs is first used.
 LATER = (
     "asyncio", "ast", "dis", "hashlib", "inspect", "json", "logging", "numpy", "pathlib", "pickle",
-    "random", "re", "shutil", "subprocess", "tempfile", "tokenize", "traceback", "typing", "zipfile",
+    "random", "re", "shutil", "subprocess", "tempfile", "tokenize", "traceback", "typing",
+    "zipfile",
     "gramme.distributions", "gramme.fft", "gramme.fx", "gramme.nn", "gramme.optim", "gramme.utils",
 )  # fmt: skip
 

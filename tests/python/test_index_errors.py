@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An index among a tensor's elements that is out of bounds: RuntimeError or IndexError, as torch 2.13 has it on the CPU for each function."""
+"""An index among a tensor's elements that is out of bounds: RuntimeError or IndexError, as torch
+2.13 has it on the CPU for each function."""
 
 import pytest
 
@@ -32,7 +33,9 @@ RUNTIME = {
     "embedding_bag below": lambda x: F.embedding_bag(i(-1), x, i(0), mode="sum"),
     "embedding_bag of rows": lambda x: F.embedding_bag(i([0, 7]), x, mode="max"),
     "max_unpool1d": lambda x: F.max_unpool1d(x[:1].reshape(1, 1, 3), i([[0, 2, 99]]), 2),
-    "max_unpool2d": lambda x: F.max_unpool2d(x.reshape(1, 1, 2, 3), i([[[0, 2, 99], [0, 0, 0]]]), 2),
+    "max_unpool2d": lambda x: F.max_unpool2d(
+        x.reshape(1, 1, 2, 3), i([[[0, 2, 99], [0, 0, 0]]]), 2
+    ),
     "masked_scatter": lambda x: x.masked_scatter(G.ones(2, 3, dtype=G.bool), G.ones(2)),
 }
 
@@ -56,7 +59,10 @@ INDEX = {
 
 
 @pytest.mark.parametrize("how", ["plain", "eager", "tcc"])
-@pytest.mark.parametrize("want, name", [(RuntimeError, name) for name in RUNTIME] + [(IndexError, name) for name in INDEX])
+@pytest.mark.parametrize(
+    "want, name",
+    [(RuntimeError, name) for name in RUNTIME] + [(IndexError, name) for name in INDEX],
+)
 def test_an_index_out_of_bounds_is_the_error_that_torch_has_for_the_function(want, name, how):
     fn = {**RUNTIME, **INDEX}[name]
     if how == "tcc" and "tcc" not in G.compiler.list_backends():
@@ -90,13 +96,37 @@ class FailsUnread(Fails):
 
 # index_select is behind x[i], embedding and index_select(): the class cannot be the operation's.
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
-@pytest.mark.parametrize("of", [Fails, FailsUnread], ids=["a result that is read", "a result that is not"])
+@pytest.mark.parametrize(
+    "of", [Fails, FailsUnread], ids=["a result that is read", "a result that is not"]
+)
 @pytest.mark.parametrize(
     "want, name",
-    [(RuntimeError, name) for name in ("gather", "scatter", "scatter_add", "index_select", "index_add", "embedding_bag")]
-    + [(IndexError, name) for name in ("a list of positions", "pairs of positions", "embedding", "nll_loss", "index_fill", "take")],
+    [
+        (RuntimeError, name)
+        for name in (
+            "gather",
+            "scatter",
+            "scatter_add",
+            "index_select",
+            "index_add",
+            "embedding_bag",
+        )
+    ]
+    + [
+        (IndexError, name)
+        for name in (
+            "a list of positions",
+            "pairs of positions",
+            "embedding",
+            "nll_loss",
+            "index_fill",
+            "take",
+        )
+    ],
 )
-def test_an_index_out_of_bounds_in_a_recorded_backward_is_the_error_of_its_function(want, name, of, backend):
+def test_an_index_out_of_bounds_in_a_recorded_backward_is_the_error_of_its_function(
+    want, name, of, backend
+):
     if backend not in G.compiler.list_backends():
         pytest.skip("no back end " + backend)
     G._dynamo.reset()

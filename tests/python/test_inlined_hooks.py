@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saved-tensor hooks that compiled functions make part of their graphs.  Unmarked pairs are called as in eager: test_saved_tensors_hooks.py."""
+"""Saved-tensor hooks that compiled functions make part of their graphs.  Unmarked pairs are called
+as in eager: test_saved_tensors_hooks.py."""
 
 import gc
 import importlib.util
@@ -14,7 +15,11 @@ import pytest
 
 import gramme as G
 from gramme._dynamo import compiled_autograd
-from gramme.autograd.graph import _inlineable_saved_tensors_hooks, inlineable_saved_tensors_hook, saved_tensors_hooks
+from gramme.autograd.graph import (
+    _inlineable_saved_tensors_hooks,
+    inlineable_saved_tensors_hook,
+    saved_tensors_hooks,
+)
 from stress import counted, undisturbed
 
 BACKENDS = [name for name in ("eager", "tcc") if name in G.compiler.list_backends()]
@@ -109,8 +114,12 @@ def test_hook_11_only_marked_functions_are_inlined():
     calls = len(log)
     assert calls > 0
     run(f, (pack, lambda t: t))
-    assert counted(len(log)) == 2 * calls and graphs(f) == 1  # called, and no reason for another entry
-    assert run(f, (pack, narrow_same)) == run(chain) and graphs(f) == 1  # one that is marked is no pair
+    assert (
+        counted(len(log)) == 2 * calls and graphs(f) == 1
+    )  # called, and no reason for another entry
+    assert (
+        run(f, (pack, narrow_same)) == run(chain) and graphs(f) == 1
+    )  # one that is marked is no pair
 
 
 @_inlineable_saved_tensors_hooks
@@ -143,10 +152,14 @@ def test_hook_12_marked_hooks_are_called_under_compiled_autograd(backend):
         assert run(f, (widen, narrow)) == plain and graphs(f) == 2
         assert "SAVED_HOOKS" not in f.entries()[0]["guards"]
         PACKED.clear()
-        assert run(f, (note_pack, note_unpack)) == plain and graphs(f) == 2  # called: no pair makes an entry
+        assert (
+            run(f, (note_pack, note_unpack)) == plain and graphs(f) == 2
+        )  # called: no pair makes an entry
         kinds = [kind for kind, _ in PACKED]
         n = len(kinds) // 2
-        assert n > 0 and kinds == ["pack"] * n + ["unpack"] * n  # each once, and the forward before the backward
+        assert (
+            n > 0 and kinds == ["pack"] * n + ["unpack"] * n
+        )  # each once, and the forward before the backward
         assert sorted(PACKED[:n]) == sorted(("pack", shape) for _, shape in PACKED[n:])
     assert run(f, (widen, narrow)) == plain and graphs(f) == 2  # the first entry again
 
@@ -157,7 +170,9 @@ def test_hook_12_the_switch_of_the_configuration_is_guarded(monkeypatch):
     inlined = run(f, (to_half, from_half))
     with monkeypatch.context() as m:
         m.setattr(G._dynamo.config, "compiled_autograd", True)
-        assert run(f, (to_half, from_half)) == run(chain, (to_half, from_half)) != inlined  # inlined, inputs stay as they are
+        assert (
+            run(f, (to_half, from_half)) == run(chain, (to_half, from_half)) != inlined
+        )  # inlined, inputs stay as they are
         assert graphs(f) == 2
         assert "SAVED_HOOKS" not in f.entries()[0]["guards"]
     assert run(f, (to_half, from_half)) == inlined and graphs(f) == 2
@@ -167,7 +182,14 @@ def test_hook_12_the_switch_of_the_configuration_is_guarded(monkeypatch):
 @undisturbed
 def test_hook_13_the_pair_is_guarded():
     f = G.compile(chain, backend="eager")
-    for pair, want in (((widen, narrow), 1), ((widen, narrow), 1), ((to_half, from_half), 2), ((widen, narrow), 2), (None, 3), (None, 3)):
+    for pair, want in (
+        ((widen, narrow), 1),
+        ((widen, narrow), 1),
+        ((to_half, from_half), 2),
+        ((widen, narrow), 2),
+        (None, 3),
+        (None, 3),
+    ):
         run(f, pair)
         assert graphs(f) == want
     assert "SAVED_HOOKS (widen, narrow)" in f.entries()[-1]["guards"]
@@ -211,7 +233,9 @@ def test_closures_are_guarded_and_dead_pairs_leave_room():
     f = G.compile(chain, backend="eager")
 
     def pair(dtype):
-        return inlineable_saved_tensors_hook(lambda t: t.to(dtype)), inlineable_saved_tensors_hook(lambda t: t.to(G.float32))
+        return inlineable_saved_tensors_hook(lambda t: t.to(dtype)), inlineable_saved_tensors_hook(
+            lambda t: t.to(G.float32)
+        )
 
     half = pair(G.float16)
     assert run(f, half) != run(f, pair(G.float64)) == run(chain)
@@ -241,20 +265,32 @@ def test_hook_06_a_branch_is_decided_by_the_saved_tensor():
         return (x.exp().sin() * s.exp().cos()).sum(), s.sum()
 
     def step(f, hooks):
-        x, s = G.linspace(-1, 1, 120).reshape(6, 20).requires_grad_(), G.ones(6, 1, requires_grad=True)
+        x, s = G.linspace(-1, 1, 120).reshape(6, 20).requires_grad_(), G.ones(
+            6, 1, requires_grad=True
+        )
         with hooks:
             y, z = f(x, s)
         saved = G._core.live_bytes()
         (y + z).backward()
         return saved, bits(x.grad), bits(s.grad)
 
-    compiled = G.compile(f, backend="eager", fullgraph=True, options={"saved-tensors-hooks-filtering-mode": "donated"})
+    compiled = G.compile(
+        f,
+        backend="eager",
+        fullgraph=True,
+        options={"saved-tensors-hooks-filtering-mode": "donated"},
+    )
     step(compiled, saved_tensors_hooks(pack, unpack))
     step(compiled, saved_tensors_hooks(to_half, from_half))
-    mixed, both = (step(compiled, saved_tensors_hooks(*pair)) for pair in ((pack, unpack), (to_half, from_half)))
+    mixed, both = (
+        step(compiled, saved_tensors_hooks(*pair))
+        for pair in ((pack, unpack), (to_half, from_half))
+    )
     plain = step(f, saved_tensors_hooks(lambda t: t, lambda t: t))
     assert mixed[1] != plain[1]  # the wide ones are packed
-    assert counted(mixed[0] - both[0]) == 2 * 2 * 6  # the small ones are not: exp of s and its cosine, two bytes each
+    assert (
+        counted(mixed[0] - both[0]) == 2 * 2 * 6
+    )  # the small ones are not: exp of s and its cosine, two bytes each
 
 
 # HOOK-02: graphs that were recorded of the functions
@@ -273,7 +309,9 @@ def module_of(f, example):
 @pytest.mark.parametrize("backend", BACKENDS)
 @undisturbed
 def test_hook_02_graph_modules_are_traced_again_for_each_saved_tensor(backend):
-    pack, unpack = module_of(lambda t: t.to(G.float16), G.ones(2)), module_of(lambda t: t.to(G.float32), G.ones(2, dtype=G.float16))
+    pack, unpack = module_of(lambda t: t.to(G.float16), G.ones(2)), module_of(
+        lambda t: t.to(G.float32), G.ones(2, dtype=G.float16)
+    )
     f = G.compile(chain, backend=backend, fullgraph=True)
     assert run(f, (pack, unpack)) == run(G.compile(chain, backend=backend), (to_half, from_half))
     before = graphs(f)
@@ -287,14 +325,17 @@ def test_hook_02_graph_modules_are_traced_again_for_each_saved_tensor(backend):
 
 
 def test_an_edited_graph_module_is_called_not_traced():
-    pack, unpack = module_of(lambda t: t.to(G.float16), G.ones(2)), module_of(lambda t: t.to(G.float32), G.ones(2, dtype=G.float16))
+    pack, unpack = module_of(lambda t: t.to(G.float16), G.ones(2)), module_of(
+        lambda t: t.to(G.float32), G.ones(2, dtype=G.float16)
+    )
     pack.recompile()
     f = G.compile(chain, backend="eager")
     run(f, (pack, unpack))
     assert "SAVED_HOOKS" not in f.entries()[0]["guards"]
 
 
-# HOOK-08, HOOK-10: both bodies stand in the captured graph under their names, and in what tells graphs apart
+# HOOK-08, HOOK-10: both bodies stand in the captured graph under their names, and in what tells
+# graphs apart
 def test_hook_08_the_captured_graph_has_both_bodies():
     found = []
 
@@ -306,9 +347,15 @@ def test_hook_08_the_captured_graph_has_both_bodies():
         G.compile(chain, backend=capture, fullgraph=True)(*leaves())
     (module,) = found
     pack, unpack = module.saved_tensors_hooks_pack_0, module.saved_tensors_hooks_unpack_0
-    assert pack(G.tensor([1.5, 2.0]))[0].dtype == G.float64 and unpack(*pack(G.ones(2)))[0].dtype == G.float32
+    assert (
+        pack(G.tensor([1.5, 2.0]))[0].dtype == G.float64
+        and unpack(*pack(G.ones(2)))[0].dtype == G.float32
+    )
     assert not any("hook" in node.name for node in module.nodes)
-    assert "saved_tensors_hooks_pack_0 (" in module.code and "saved_tensors_hooks_unpack_0 (" in module.code
+    assert (
+        "saved_tensors_hooks_pack_0 (" in module.code
+        and "saved_tensors_hooks_unpack_0 (" in module.code
+    )
 
 
 def test_hook_10_editing_a_body_changes_the_key():
@@ -321,7 +368,10 @@ def test_hook_10_editing_a_body_changes_the_key():
     a, b, c = keys((widen, narrow)), keys((to_half, from_half)), keys(None)
     assert len({a[0], b[0], c[0]}) == 3 and len({a[1], b[1], c[1]}) == 3
     assert keys((widen, narrow)) == a
-    assert keys((inlineable_saved_tensors_hook(lambda t: (t.dtype, t.to(G.float64))), narrow))[0] == a[0]
+    assert (
+        keys((inlineable_saved_tensors_hook(lambda t: (t.dtype, t.to(G.float64))), narrow))[0]
+        == a[0]
+    )
     assert keys((widen, inlineable_saved_tensors_hook(lambda p: p[1].to(p[0]) * 1)))[0] != a[0]
 
 
@@ -336,7 +386,9 @@ with saved_tensors_hooks(pack, unpack):
     G.compile(lambda x: x.exp().sin().sum(), backend="eager")(G.ones(8, requires_grad=True))
 """
     env = {**os.environ, "GRAMME_LOGS": "aot_graphs"}
-    log = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True).stderr
+    log = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True
+    ).stderr
     sections = {}
     for line in log.splitlines():
         line = line.removeprefix("[gramme:aot_graphs] ")
@@ -346,11 +398,20 @@ with saved_tensors_hooks(pack, unpack):
         else:
             sections[name] += line + "\n"
     before, after = "{} before saved-tensor hooks", "{} after saved-tensor hooks"
-    assert sections["saved-tensor hooks, pack"].count("dtype=f16") == 1 and "f32[8]" in sections["saved-tensor hooks, pack"]
+    assert (
+        sections["saved-tensor hooks, pack"].count("dtype=f16") == 1
+        and "f32[8]" in sections["saved-tensor hooks, pack"]
+    )
     assert sections["saved-tensor hooks, unpack"].count("dtype=f32") == 1
     for graph, dtype in (("forward", "dtype=f16"), ("backward", "dtype=f32")):
-        assert sections[before.format(graph)].startswith(graph) and dtype not in sections[before.format(graph)]
-        assert sections[after.format(graph)].startswith(graph) and dtype in sections[after.format(graph)]
+        assert (
+            sections[before.format(graph)].startswith(graph)
+            and dtype not in sections[before.format(graph)]
+        )
+        assert (
+            sections[after.format(graph)].startswith(graph)
+            and dtype in sections[after.format(graph)]
+        )
 
 
 # HOOK-17
@@ -360,9 +421,13 @@ def test_hook_17_a_marked_hook_that_writes_to_its_tensor_is_refused_with_its_lin
         return t.mul_(2)
 
     f = G.compile(chain, backend="eager", fullgraph=True)
-    with saved_tensors_hooks(pack, narrow_same), pytest.raises(G.compiler.Unsupported, match="inputs mutations are not allowed"):
+    with saved_tensors_hooks(pack, narrow_same), pytest.raises(
+        G.compiler.Unsupported, match="inputs mutations are not allowed"
+    ):
         f(*leaves())
-    with saved_tensors_hooks(pack, narrow_same), pytest.raises(G.compiler.Unsupported, match=f"test_inlined_hooks.py:{pack.__code__.co_firstlineno}"):
+    with saved_tensors_hooks(pack, narrow_same), pytest.raises(
+        G.compiler.Unsupported, match=f"test_inlined_hooks.py:{pack.__code__.co_firstlineno}"
+    ):
         f(*leaves())
 
 
@@ -388,7 +453,9 @@ def prints(t):
     return t
 
 
-@pytest.mark.parametrize("pack, says", [(counts, "changes something that existed"), (draws, "random"), (prints, "print")])
+@pytest.mark.parametrize(
+    "pack, says", [(counts, "changes something that existed"), (draws, "random"), (prints, "print")]
+)
 @undisturbed
 def test_what_cannot_be_traced_is_said_and_called_as_in_eager(pack, says):
     f = G.compile(chain, backend="eager", fullgraph=True)
@@ -420,7 +487,9 @@ def test_errors_of_hooks_are_those_of_eager():
         warnings.simplefilter("ignore")
         with saved_tensors_hooks(pack, narrow_same), pytest.raises(KeyError, match="mine"):
             f(*leaves())
-    with saved_tensors_hooks(narrow_same, cut), pytest.raises(ValueError, match="give back the shape"):
+    with saved_tensors_hooks(narrow_same, cut), pytest.raises(
+        ValueError, match="give back the shape"
+    ):
         G.compile(chain, backend="eager")(*leaves())
 
 
@@ -434,7 +503,9 @@ with saved_tensors_hooks(mark(lambda t: t.to(G.float16)), mark(lambda t: t.to(G.
     G.compile(lambda x: x.exp().sin().tanh().sum(), backend="eager")(G.ones(8, requires_grad=True))
 """
     env = {**os.environ, "GRAMME_LOGS": "aot_graphs"}
-    log = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True).stderr
+    log = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=env, check=True
+    ).stderr
     forward = log[log.index("forward before saved-tensor hooks") :]
     n = forward[: forward.index("{")].count("saved %")
     assert n > 1 and log.count("hooks, pack:") == n == log.count("hooks, unpack:")
@@ -477,8 +548,13 @@ def test_saved_tensors_that_are_changed_in_place_are_still_an_error():
 # HOOK-19: the filter, from Python
 @pytest.mark.parametrize("mode, packed", [("donated", 1), ("no_static", 2), ("all", 3)])
 def test_hook_19_the_option_says_which_tensors_hooks_see(mode, packed):
-    """One f16 copy of 16 elements for each tensor that they see; those that the caller has cost nothing where they are not seen."""
-    f = G.compile(lambda a, w: (a * w).exp().sum(), backend="eager", options={"saved-tensors-hooks-filtering-mode": mode})
+    """One f16 copy of 16 elements for each tensor that they see; those that the caller has cost
+    nothing where they are not seen."""
+    f = G.compile(
+        lambda a, w: (a * w).exp().sum(),
+        backend="eager",
+        options={"saved-tensors-hooks-filtering-mode": mode},
+    )
     a, w = leaves()[0] * 1, G.nn.Parameter(leaves()[1])
     with saved_tensors_hooks(to_half, from_half):
         f(a, w)
@@ -496,7 +572,12 @@ def test_hook_19_no_static_leaves_out_parameters_and_not_other_leaves():  # HOOK
         return graph
 
     backend = G._dynamo.backends.common.aot_autograd(fw_compiler=fw_compiler)
-    f = G.compile(lambda x: x.sin(), backend=backend, fullgraph=True, options={"saved-tensors-hooks-filtering-mode": "no_static"})
+    f = G.compile(
+        lambda x: x.sin(),
+        backend=backend,
+        fullgraph=True,
+        options={"saved-tensors-hooks-filtering-mode": "no_static"},
+    )
     for x in (G.ones(4, requires_grad=True), G.nn.Parameter(G.ones(4))):
         with saved_tensors_hooks(to_half, from_half):
             f(x).sum().backward()
@@ -606,23 +687,37 @@ def step(f, hooks, n, twice=False):
 
 
 def apart(f):
-    return types.FunctionType(f.__code__.replace(co_consts=(*f.__code__.co_consts, object())), globals())
+    return types.FunctionType(
+        f.__code__.replace(co_consts=(*f.__code__.co_consts, object())), globals()
+    )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f, hooks", [(sized, (widen, narrow)), (sized, (to_half, from_half)), (sized, (to_small, from_small)), (squares, (flat, as_rows))])
+@pytest.mark.parametrize(
+    "f, hooks",
+    [
+        (sized, (widen, narrow)),
+        (sized, (to_half, from_half)),
+        (sized, (to_small, from_small)),
+        (squares, (flat, as_rows)),
+    ],
+)
 @undisturbed
 def test_hooks_of_tensors_whose_sizes_change_are_compiled_once(f, hooks, backend):
     compiled = G.compile(apart(f), backend=backend, fullgraph=True)
     for n in (5, 6, 9, 3, 12, 7, 20, 33, 8, 2, 5):
-        assert step(compiled, hooks, n) == step(G.compile(apart(f), backend=backend, dynamic=False), hooks, n), n
+        assert step(compiled, hooks, n) == step(
+            G.compile(apart(f), backend=backend, dynamic=False), hooks, n
+        ), n
     assert graphs(compiled) <= counted(2)
 
 
 def test_second_derivatives_under_hooks_for_every_size():
     compiled = G.compile(apart(sized), backend="eager", fullgraph=True)
     for n in (5, 6, 9, 2, 3):
-        assert step(compiled, (widen, narrow), n, twice=True) == step(sized, (widen, narrow), n, twice=True), n
+        assert step(compiled, (widen, narrow), n, twice=True) == step(
+            sized, (widen, narrow), n, twice=True
+        ), n
     assert graphs(compiled) <= counted(2)
 
 
@@ -640,7 +735,8 @@ def test_what_a_hook_reads_is_a_guard_of_the_form_for_all_sizes():
 
 
 def test_a_later_form_is_made_with_the_same_hooks():
-    """Whether n - 1 is 1 is asked by the gradient alone, so the plan gets another form while the entry stays."""
+    """Whether n - 1 is 1 is asked by the gradient alone, so the plan gets another form while the
+    entry stays."""
 
     def f(x, w):
         y = (x * x).tanh()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals while functions are recorded, compiled and run: what a handler raises comes out of the call, and nothing is half done."""
+"""Signals while functions are recorded, compiled and run: what a handler raises comes out of the
+call, and nothing is half done."""
 
 import os
 import subprocess
@@ -19,13 +20,26 @@ BACK_ENDS = [name for name in ("eager", "tcc", "auto") if name in INSTALLED]
 needs_cc = pytest.mark.skipif("cc" not in INSTALLED, reason="the back end cc is not installed")
 
 
-if "cc" in INSTALLED:  # a plugin is tried once, and what comes of it is remembered: let that be with a compiler that works
+if (
+    "cc" in INSTALLED
+):  # a plugin is tried once, and what comes of it is remembered: let that be with a compiler that works
     gramme.compile(lambda x: x + 1, backend="cc")(gramme.ones(2))
 
 
 def run(text, seconds=60, **environment):
-    environment = {**os.environ, "GRAMME_CACHE": "0", "GRAMME_AUTO": "", **{k: str(v) for k, v in environment.items()}}
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", text], capture_output=True, text=True, env=environment, timeout=seconds)
+    environment = {
+        **os.environ,
+        "GRAMME_CACHE": "0",
+        "GRAMME_AUTO": "",
+        **{k: str(v) for k, v in environment.items()},
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", text],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=seconds,
+    )
 
 
 LOOP = """
@@ -53,9 +67,13 @@ except Late as e:
 
 
 @pytest.mark.parametrize("options", ["{}", "{'fullgraph': True}"])
-def test_an_interrupt_while_a_function_is_recorded_is_raised_in_it_and_nothing_has_happened(options):
+def test_an_interrupt_while_a_function_is_recorded_is_raised_in_it_and_nothing_has_happened(
+    options,
+):
     done = run(LOOP.replace("{options}", options))
-    assert done.stdout == "from the handler ['<module>', 'f', 'handler'] []\n", done.stdout + done.stderr
+    assert done.stdout == "from the handler ['<module>', 'f', 'handler'] []\n", (
+        done.stdout + done.stderr
+    )
 
 
 def test_an_interrupt_in_an_operation_of_pythons_own_is_no_exception_of_the_program():
@@ -109,13 +127,16 @@ print(ticks[0] > 3, len(compiled.entries()), y.tolist() == f(gramme.arange(4.0))
     assert done.stdout == "True 1 True\n", done.stdout + done.stderr
 
 
-# -- A C compiler -------------------------------------------------------------------------------------------------
+# -- A C compiler ----------------------------------------------------------------------------------
 
 
 def slow_compiler(tmp_path):
     """A compiler that never ends; it and its child leave their process ids."""
     script = tmp_path / "slow"
-    script.write_text(f'#!/bin/sh\nsleep 1000 &\necho "$$ $!" > {tmp_path}/pids.new\nmv {tmp_path}/pids.new {tmp_path}/pids\nwait\n')
+    script.write_text(
+        f'#!/bin/sh\nsleep 1000 &\necho "$$ $!" > {tmp_path}/pids.new\nmv {tmp_path}/pids.new '
+        f"{tmp_path}/pids\nwait\n"
+    )
     script.chmod(0o755)
     return script
 
@@ -163,10 +184,14 @@ f = lambda x: (x * 3).sum()
     ],
 )
 def test_waiting_for_the_compiler_is_interrupted_and_its_processes_end(call, tmp_path):
-    text = WAIT + f"try:\n    {call}\n    print('the exception is lost')\nexcept Late:\n    print('interrupted', flush=True)\n    time.sleep(0.5)\n"
+    text = WAIT + (
+        f"try:\n    {call}\n    print('the exception is lost')\nexcept Late:\n    "
+        "print('interrupted', flush=True)\n    time.sleep(0.5)\n"
+    )
     script = slow_compiler(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-c", text, str(tmp_path / "pids")], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", text, str(tmp_path / "pids")], capture_output=True, text=True,
+        timeout=60,
         env={**os.environ, "GRAMME_CACHE": "0", "GRAMME_AUTO": "", "GRAMME_CC": str(script), "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     assert done.stdout == "interrupted\n", done.stdout + done.stderr
@@ -176,11 +201,18 @@ def test_waiting_for_the_compiler_is_interrupted_and_its_processes_end(call, tmp
 @needs_cc
 def test_other_threads_run_while_one_waits_for_the_compiler(tmp_path):
     text = WAIT.replace("os.kill", "print('the other thread ran', flush=True); os.kill")
-    text += "worker = threading.Thread(target=lambda: gramme.compile(f, backend='cc')(x), daemon=True)\nworker.start()\n"
-    text += "try:\n    while True: time.sleep(1)\nexcept Late:\n    print('interrupted', flush=True)\nos._exit(0)\n"
+    text += (
+        "worker = threading.Thread(target=lambda: gramme.compile(f, backend='cc')(x), "
+        "daemon=True)\nworker.start()\n"
+    )
+    text += (
+        "try:\n    while True: time.sleep(1)\nexcept Late:\n    print('interrupted', "
+        "flush=True)\nos._exit(0)\n"
+    )
     script = slow_compiler(tmp_path)
     done = subprocess.run(
-        [sys.executable, "-c", text, str(tmp_path / "pids")], capture_output=True, text=True, timeout=60,
+        [sys.executable, "-c", text, str(tmp_path / "pids")], capture_output=True, text=True,
+        timeout=60,
         env={**os.environ, "GRAMME_CACHE": "0", "GRAMME_CC": str(script), "TMPDIR": str(tmp_path)},
     )  # fmt: skip
     for pid in (tmp_path / "pids").read_text().split():
@@ -207,24 +239,48 @@ while worker.is_alive():
 print(ticks > 20, "did not come back in time" in found[0])
 """
     script = slow_compiler(tmp_path)
-    environment = {**os.environ, "GRAMME_CACHE": "0", "GRAMME_CC": str(script), "TMPDIR": str(tmp_path), "GM_STATE": str(tmp_path / "state"), "GM_PROBE_MS": "1500"}
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment)
+    environment = {
+        **os.environ,
+        "GRAMME_CACHE": "0",
+        "GRAMME_CC": str(script),
+        "TMPDIR": str(tmp_path),
+        "GM_STATE": str(tmp_path / "state"),
+        "GM_PROBE_MS": "1500",
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, timeout=60, env=environment
+    )
     assert done.stdout == "True True\n", done.stdout + done.stderr
     assert are_gone(tmp_path)
 
 
 @needs_cc
 @pytest.mark.parametrize("variable, options", [(1, "{}"), (None, "{'limit': 1}")])
-def test_a_compiler_that_reaches_its_limit_is_stopped_and_the_message_says_how_to_give_it_more(variable, options, tmp_path):
+def test_a_compiler_that_reaches_its_limit_is_stopped_and_the_message_says_how_to_give_it_more(
+    variable, options, tmp_path
+):
     said = {"GRAMME_CC_LIMIT": variable} if variable else {}
-    text = f"import gramme\ntry:\n    gramme.compile(lambda x: x * 3, backend='cc', options={options})(gramme.ones(9))\nexcept gramme.compiler.BackendError as e:\n    print(e)"
+    text = (
+        "import gramme\ntry:\n    gramme.compile(lambda x: x * 3, backend='cc', "
+        f"options={options})(gramme.ones(9))\nexcept gramme.compiler.BackendError as e:\n    "
+        "print(e)"
+    )
     done = run(text, GRAMME_CC=slow_compiler(tmp_path), TMPDIR=tmp_path, **said)
-    assert "was stopped after 1 seconds; the option limit of the back end cc, or GRAMME_CC_LIMIT, gives it more" in done.stdout, done.stdout + done.stderr
+    assert (
+        "was stopped after 1 seconds; the option limit of the back end cc, or GRAMME_CC_LIMIT, "
+        "gives it more"
+    ) in done.stdout, (done.stdout + done.stderr)
     assert are_gone(tmp_path) and not list(tmp_path.glob("gramme-cc-*"))
 
 
 @needs_cc
 def test_auto_keeps_the_first_code_where_it_would_have_waited_for_a_compiler_that_fails(tmp_path):
-    text = "import gramme\nprint(gramme.compile(lambda x: x * 3, options={'auto.wait': True})(gramme.ones(3)).tolist())"
+    text = (
+        "import gramme\nprint(gramme.compile(lambda x: x * 3, options={'auto.wait': "
+        "True})(gramme.ones(3)).tolist())"
+    )
     done = run(text, GRAMME_CC="false", TMPDIR=tmp_path)
-    assert done.stdout == "[3.0, 3.0, 3.0]\n" and done.stderr.count("cc could not compile a function") == 1, done.stdout + done.stderr
+    assert (
+        done.stdout == "[3.0, 3.0, 3.0]\n"
+        and done.stderr.count("cc could not compile a function") == 1
+    ), (done.stdout + done.stderr)

@@ -126,7 +126,9 @@ def test_a_job_that_has_ended_leaves_no_process_of_its_group(tmp_path):
 
 def test_an_interrupt_comes_through_where_many_threads_wait_for_compilers(tmp_path):
     # 17 threads wait, for more jobs than there are processors; the main thread is interrupted.
-    text = START + """
+    text = (
+        START
+        + """
 for k in range(15): threading.Thread(target=work, args=(k,), daemon=True).start()
 def send():
     time.sleep(0.2)
@@ -139,6 +141,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
+    )
     done = run(text, environment(tmp_path))
     assert done.stdout == "interrupted\n", done.stdout + done.stderr
     assert are_gone((tmp_path / "pids").read_text().split())

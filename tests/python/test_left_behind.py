@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that the back end cc leaves, and those that it must not leave: code in the cache, folders for the compiler, processes that are killed."""
+"""Files that the back end cc leaves, and those that it must not leave: code in the cache, folders
+for the compiler, processes that are killed."""
 
 import os
 import subprocess
@@ -16,8 +17,17 @@ if "cc" not in gramme.compiler.list_backends():
 
 def run(text, tmp_path, **environment):
     (tmp_path / "tmp").mkdir(exist_ok=True)
-    environment = {**os.environ, "GRAMME_AUTO": "", "GRAMME_CACHE": "1", "GRAMME_CACHE_DIR": str(tmp_path / "cache"), "TMPDIR": str(tmp_path / "tmp"), **environment}
-    return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, timeout=100)
+    environment = {
+        **os.environ,
+        "GRAMME_AUTO": "",
+        "GRAMME_CACHE": "1",
+        "GRAMME_CACHE_DIR": str(tmp_path / "cache"),
+        "TMPDIR": str(tmp_path / "tmp"),
+        **environment,
+    }
+    return subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env=environment, timeout=100
+    )
 
 
 def left(tmp_path):
@@ -58,10 +68,16 @@ while not glob.glob(os.environ["TMPDIR"] + "/gramme-cc-*/log"): time.sleep(0.001
 
 
 @pytest.mark.parametrize("end", END)
-def test_whatever_way_a_process_ends_its_folders_are_removed_at_the_latest_by_the_next_one(end, tmp_path):
-    # The compiler leaves files of its own in the folder, and a folder; it ends with its parent or soon after.
+def test_whatever_way_a_process_ends_its_folders_are_removed_at_the_latest_by_the_next_one(
+    end, tmp_path
+):
+    # The compiler leaves files of its own in the folder, and a folder; it ends with its parent or
+    # soon after.
     script = tmp_path / "compiler"
-    script.write_text('#!/bin/sh\nmkdir "$TMPDIR/more"\ntouch "$TMPDIR/ccXXXX.o" "$TMPDIR/more/file"\nsleep 0.5\nexit 1\n')
+    script.write_text(
+        '#!/bin/sh\nmkdir "$TMPDIR/more"\ntouch "$TMPDIR/ccXXXX.o" "$TMPDIR/more/file"\nsleep '
+        "0.5\nexit 1\n"
+    )
     script.chmod(0o755)
     run(UNDER_WAY + END[end], tmp_path, GRAMME_CC=str(script), GRAMME_CACHE="0")
     # One that ends in order removes it, but what a compiler that is being ended writes meanwhile.
@@ -71,7 +87,10 @@ def test_whatever_way_a_process_ends_its_folders_are_removed_at_the_latest_by_th
 
 
 def test_the_folder_of_a_process_that_lives_is_left_alone(tmp_path):
-    text = UNDER_WAY + "import subprocess, sys\nsubprocess.run([sys.executable, '-c', sys.argv[1]], env={**os.environ, 'GRAMME_CC': ''}, check=True)\n"
+    text = UNDER_WAY + (
+        "import subprocess, sys\nsubprocess.run([sys.executable, '-c', sys.argv[1]], "
+        "env={**os.environ, 'GRAMME_CC': ''}, check=True)\n"
+    )
     text += "print(len(glob.glob(os.environ['TMPDIR'] + '/gramme-cc-*/log')))"
     script = tmp_path / "compiler"
     script.write_text("#!/bin/sh\nsleep 100\n")
@@ -83,14 +102,21 @@ def test_the_folder_of_a_process_that_lives_is_left_alone(tmp_path):
 
 def test_foreign_folders_of_the_same_kind_of_name_are_left_alone(tmp_path):
     (tmp_path / "tmp").mkdir()
-    open_to_others, link = tmp_path / "tmp" / "gramme-cc-abcdef", tmp_path / "tmp" / "gramme-cc-ghijkl"
+    open_to_others, link = (
+        tmp_path / "tmp" / "gramme-cc-abcdef",
+        tmp_path / "tmp" / "gramme-cc-ghijkl",
+    )
     open_to_others.mkdir(mode=0o755)
     (open_to_others / "file").touch()
     (tmp_path / "mine").mkdir(mode=0o700)
     (tmp_path / "mine" / "file").touch()
     link.symlink_to(tmp_path / "mine")
     run(PROGRAM, tmp_path)
-    assert (open_to_others / "file").exists() and (tmp_path / "mine" / "file").exists() and link.is_symlink()
+    assert (
+        (open_to_others / "file").exists()
+        and (tmp_path / "mine" / "file").exists()
+        and link.is_symlink()
+    )
 
 
 def test_killed_writers_leave_a_whole_cache_and_no_folders():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schedules of learning rates against closed forms, alone, chained, in sequence, saved, and with compiled steps."""
+"""Schedules of learning rates against closed forms, alone, chained, in sequence, saved, and with
+compiled steps."""
 
 import math
 
@@ -37,15 +38,33 @@ def cosine(e, length, least):
 
 CASES = {
     "lambda": (lambda o: S.LambdaLR(o, lambda e: 0.9**e), lambda e: lambda base: base * 0.9**e),
-    "multiplicative": (lambda o: S.MultiplicativeLR(o, lambda e: 1 - 1 / (e + 1)), lambda e: lambda base: base / (e + 1)),
+    "multiplicative": (
+        lambda o: S.MultiplicativeLR(o, lambda e: 1 - 1 / (e + 1)),
+        lambda e: lambda base: base / (e + 1),
+    ),
     "step": (lambda o: S.StepLR(o, 3, 0.5), lambda e: lambda base: base * 0.5 ** (e // 3)),
-    "multistep": (lambda o: S.MultiStepLR(o, [7, 2, 7]), lambda e: lambda base: base * 0.1 ** ((e >= 2) + 2 * (e >= 7))),
-    "constant": (lambda o: S.ConstantLR(o, 0.25, 4), lambda e: lambda base: base * (0.25 if e < 4 else 1)),
-    "linear": (lambda o: S.LinearLR(o, 0.2, 0.8, 6), lambda e: lambda base: base * (0.2 + 0.1 * min(e, 6))),
+    "multistep": (
+        lambda o: S.MultiStepLR(o, [7, 2, 7]),
+        lambda e: lambda base: base * 0.1 ** ((e >= 2) + 2 * (e >= 7)),
+    ),
+    "constant": (
+        lambda o: S.ConstantLR(o, 0.25, 4),
+        lambda e: lambda base: base * (0.25 if e < 4 else 1),
+    ),
+    "linear": (
+        lambda o: S.LinearLR(o, 0.2, 0.8, 6),
+        lambda e: lambda base: base * (0.2 + 0.1 * min(e, 6)),
+    ),
     "exponential": (lambda o: S.ExponentialLR(o, 0.8), lambda e: lambda base: base * 0.8**e),
-    "polynomial": (lambda o: S.PolynomialLR(o, 8, 2.0), lambda e: lambda base: base * (1 - min(e, 8) / 8) ** 2),
+    "polynomial": (
+        lambda o: S.PolynomialLR(o, 8, 2.0),
+        lambda e: lambda base: base * (1 - min(e, 8) / 8) ** 2,
+    ),
     "cosine": (lambda o: S.CosineAnnealingLR(o, 5, 0.02), lambda e: cosine(e, 5, 0.02)),
-    "restarts": (lambda o: S.CosineAnnealingWarmRestarts(o, 4, 1, 0.01), lambda e: cosine(e % 4, 4, 0.01)),
+    "restarts": (
+        lambda o: S.CosineAnnealingWarmRestarts(o, 4, 1, 0.01),
+        lambda e: cosine(e % 4, 4, 0.01),
+    ),
 }
 
 
@@ -56,14 +75,21 @@ def test_a_schedule_follows_its_closed_form(name):
     np.testing.assert_allclose(rates(make), want, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine", "restarts"])
+@pytest.mark.parametrize(
+    "name",
+    ["step", "multistep", "constant", "linear", "exponential", "polynomial", "cosine", "restarts"],
+)
 def test_a_schedule_can_be_put_at_any_epoch(name):
     make, closed = CASES[name]
     optimizer = optimizer_of()
     schedule = make(optimizer)
     for epoch in (7, 2, 12):
         schedule.step(epoch)
-        np.testing.assert_allclose([g["lr"] for g in optimizer.param_groups], [closed(epoch)(0.1), closed(epoch)(0.5)], rtol=1e-12)
+        np.testing.assert_allclose(
+            [g["lr"] for g in optimizer.param_groups],
+            [closed(epoch)(0.1), closed(epoch)(0.5)],
+            rtol=1e-12,
+        )
 
 
 def test_restarts_get_longer():
@@ -73,7 +99,9 @@ def test_restarts_get_longer():
 
 def test_one_cycle_goes_up_and_down_and_momentum_the_other_way():
     optimizer = optimizer_of(momentum=0.9)
-    schedule = S.OneCycleLR(optimizer, [1.0, 2.0], total_steps=20, pct_start=0.25, div_factor=10, final_div_factor=100)
+    schedule = S.OneCycleLR(
+        optimizer, [1.0, 2.0], total_steps=20, pct_start=0.25, div_factor=10, final_div_factor=100
+    )
     history = []
     for _ in range(19):
         history.append([(g["lr"], g["momentum"]) for g in optimizer.param_groups])
@@ -81,9 +109,11 @@ def test_one_cycle_goes_up_and_down_and_momentum_the_other_way():
     history.append([(g["lr"], g["momentum"]) for g in optimizer.param_groups])
     for e, (first, second) in enumerate(history):
         part = e / 4 if e <= 4 else (e - 4) / 15
-        rate, momentum = (((0.1, 1.0), (0.95, 0.85)) if e <= 4 else ((1.0, 0.001), (0.85, 0.95)))
+        rate, momentum = ((0.1, 1.0), (0.95, 0.85)) if e <= 4 else ((1.0, 0.001), (0.85, 0.95))
         for got, (start, end) in zip(first, (rate, momentum)):
-            assert got == pytest.approx(end + (start - end) * (1 + math.cos(math.pi * part)) / 2, rel=1e-12)
+            assert got == pytest.approx(
+                end + (start - end) * (1 + math.cos(math.pi * part)) / 2, rel=1e-12
+            )
         assert second[0] == pytest.approx(2 * first[0], rel=1e-12)
     schedule.step()
     with pytest.raises(ValueError, match="21 of a cycle of 20"):
@@ -92,24 +122,39 @@ def test_one_cycle_goes_up_and_down_and_momentum_the_other_way():
 
 def test_one_cycle_in_three_phases_ends_far_below():
     optimizer = optimizer_of(make=optim.Adam)
-    schedule = S.OneCycleLR(optimizer, 1.0, epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy="linear")
+    schedule = S.OneCycleLR(
+        optimizer, 1.0, epochs=4, steps_per_epoch=5, three_phase=True, anneal_strategy="linear"
+    )
     peak = []
     for _ in range(19):
         peak.append((optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["betas"]))
         schedule.step()
-    assert max(peak)[0] == 1.0 and peak[5] == (1.0, (0.85, 0.999)) and peak[0] == (0.04, (0.95, 0.999))
+    assert (
+        max(peak)[0] == 1.0 and peak[5] == (1.0, (0.85, 0.999)) and peak[0] == (0.04, (0.95, 0.999))
+    )
     assert peak[10][0] == pytest.approx(0.04)
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.04 / 1e4)
 
 
-@pytest.mark.parametrize("mode, height", [("triangular", lambda c, e: 1), ("triangular2", lambda c, e: 0.5**c), ("exp_range", lambda c, e: 0.9**e)])
+@pytest.mark.parametrize(
+    "mode, height",
+    [
+        ("triangular", lambda c, e: 1),
+        ("triangular2", lambda c, e: 0.5**c),
+        ("exp_range", lambda c, e: 0.9**e),
+    ],
+)
 def test_a_cyclic_rate_is_a_saw(mode, height):
     optimizer = optimizer_of(momentum=0.9)
     schedule = S.CyclicLR(optimizer, 0.1, 1.1, 4, 6, mode=mode, gamma=0.9)
     for e in range(30):
         place = (e % 10) / 4 if e % 10 <= 4 else (10 - e % 10) / 6
-        assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1 + place * height(e // 10, e), rel=1e-9)
-        assert optimizer.param_groups[0]["momentum"] == pytest.approx(0.9 - 0.1 * place * height(e // 10, e), rel=1e-9)
+        assert optimizer.param_groups[0]["lr"] == pytest.approx(
+            0.1 + place * height(e // 10, e), rel=1e-9
+        )
+        assert optimizer.param_groups[0]["momentum"] == pytest.approx(
+            0.9 - 0.1 * place * height(e // 10, e), rel=1e-9
+        )
         schedule.step()
 
 
@@ -126,14 +171,23 @@ def test_a_plateau_lowers_the_rate():
 
 
 def test_schedules_follow_each_other():
-    history = rates(lambda o: S.SequentialLR(o, [S.ConstantLR(o, 0.1, 99), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 9]), 12)[:, 0]
+    history = rates(
+        lambda o: S.SequentialLR(
+            o, [S.ConstantLR(o, 0.1, 99), S.ExponentialLR(o, 0.9), S.StepLR(o, 2)], [4, 9]
+        ),
+        12,
+    )[:, 0]
     want = [0.01] * 4 + [0.1 * 0.9**k for k in range(5)] + [0.1, 0.1, 0.01]
     np.testing.assert_allclose(history, want, rtol=1e-12)
 
 
 def test_chained_schedules_multiply():
-    history = rates(lambda o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 3), S.ExponentialLR(o, 0.9)]), 6)[:, 0]
-    np.testing.assert_allclose(history, [0.1 * 0.9**e * (0.1 if e < 3 else 1) for e in range(6)], rtol=1e-12)
+    history = rates(
+        lambda o: S.ChainedScheduler([S.ConstantLR(o, 0.1, 3), S.ExponentialLR(o, 0.9)]), 6
+    )[:, 0]
+    np.testing.assert_allclose(
+        history, [0.1 * 0.9**e * (0.1 if e < 3 else 1) for e in range(6)], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack capsules that lie: each is refused with a BufferError that says why, or is a tensor that can be read to its last element.
+"""DLPack capsules that lie: each is refused with a BufferError that says why, or is a tensor that
+can be read to its last element.
 
 Capsules are made by hand, field by field.  GM_FUZZ_CAPSULES (20,000) is the number of random ones.
 """
@@ -56,10 +57,17 @@ def words(values):
 
 
 def capsule(kind=Plain, shape=(2, 3), strides=None, **fields):
-    """A capsule of ELEMENTS floats, with some fields of its tensor replaced; `managed`: some around it."""
+    """A capsule of ELEMENTS floats, with some fields of its tensor replaced; `managed`: some around
+    it."""
     managed = kind(**fields.pop("managed", {"major": 1} if kind is Versioned else {}))
     tensor = managed.tensor
-    tensor.data, tensor.device_type, tensor.code, tensor.bits, tensor.lanes = ctypes.addressof(MEMORY), 1, 2, 32, 1
+    tensor.data, tensor.device_type, tensor.code, tensor.bits, tensor.lanes = (
+        ctypes.addressof(MEMORY),
+        1,
+        2,
+        32,
+        1,
+    )
     tensor.ndim = len(shape or ())
     arrays = words(shape), words(strides)
     for name, array in zip(("shape", "strides"), arrays):
@@ -91,7 +99,10 @@ LIES = {
     "sizes whose product is 0 after it wraps": ("sizes", {"shape": (2**32, 2**32)}),
     "a negative stride": ("strides", {"strides": (-3, 1)}),
     "a stride past the end of memory": ("strides|sizes", {"strides": (2**62, 1)}),
-    "a stride whose reach wraps": ("strides|sizes", {"shape": (3, 3), "strides": (2**63 - 1, 2**63 - 1)}),
+    "a stride whose reach wraps": (
+        "strides|sizes",
+        {"shape": (3, 3), "strides": (2**63 - 1, 2**63 - 1)},
+    ),
     "bytes that wrap": ("strides|sizes", {"shape": (2**61, 2), "strides": (1, 2**61)}),
     "more dimensions than there can be": ("dimensions", {"ndim": 2**31 - 1}),
     "less dimensions than none": ("dimensions", {"ndim": -1}),
@@ -142,11 +153,34 @@ def test_a_refused_capsule_is_not_consumed():
             gramme.from_dlpack(given)
 
 
-EDGES = [0, 1, 2, 3, 4, 7, 8, 24, 25, 255, 2**31 - 1, 2**31, 2**32, 2**61, 2**62, 2**63 - 1, -1, -2, -(2**31), -(2**62), -(2**63)]
+EDGES = [
+    0,
+    1,
+    2,
+    3,
+    4,
+    7,
+    8,
+    24,
+    25,
+    255,
+    2**31 - 1,
+    2**31,
+    2**32,
+    2**61,
+    2**62,
+    2**63 - 1,
+    -1,
+    -2,
+    -(2**31),
+    -(2**62),
+    -(2**63),
+]
 
 
 def is_true(shape, strides, fields):
-    """True if a capsule of these fields describes memory that is MEMORY's; None if nobody can tell, for an address of its own."""
+    """True if a capsule of these fields describes memory that is MEMORY's; None if nobody can tell,
+    for an address of its own."""
     ndim, size = fields.get("ndim", len(shape or ())), fields.get("bits", 32) // 8
     if fields.get("data", True) is None:
         begin, room = None, 0
@@ -175,7 +209,10 @@ def test_random_lies_are_refused_or_can_be_read():
         rank = draw.choice([0, 1, 1, 2, 2, 3, 4])
 
         def sizes(most):
-            return tuple(draw.choice(EDGES) if draw.random() < 0.12 else draw.randint(0, most) for _ in range(rank))
+            return tuple(
+                draw.choice(EDGES) if draw.random() < 0.12 else draw.randint(0, most)
+                for _ in range(rank)
+            )
 
         shape = None if draw.random() < 0.03 else sizes(3)
         strides = None if shape is None or draw.random() < 0.5 else sizes(6)
@@ -183,9 +220,13 @@ def test_random_lies_are_refused_or_can_be_read():
         if draw.random() < 0.1:
             fields["data"] = None
         if draw.random() < 0.15:
-            fields["byte_offset"] = draw.choice([1, 2, 4, 8, 40, 2**32, 2**63, 2**64 - 4, 2**64 - 1])
+            fields["byte_offset"] = draw.choice(
+                [1, 2, 4, 8, 40, 2**32, 2**63, 2**64 - 4, 2**64 - 1]
+            )
         if draw.random() < 0.1:
-            fields["ndim"] = draw.choice([rank, 0, -1, -(2**31), 2**31 - 1, 65, 1 if shape is None else rank])
+            fields["ndim"] = draw.choice(
+                [rank, 0, -1, -(2**31), 2**31 - 1, 65, 1 if shape is None else rank]
+            )
         if draw.random() < 0.1:
             fields["bits"] = draw.choice([0, 1, 8, 16, 31, 32, 64, 128, 255])
         if draw.random() < 0.05:
@@ -200,7 +241,9 @@ def test_random_lies_are_refused_or_can_be_read():
         finally:
             del KEPT[:-4]
         kept = KEPT[-1]
-        if is_true(shape, strides, fields) and tensor.numel() < 10_000:  # other memory is not the test's to read
+        if (
+            is_true(shape, strides, fields) and tensor.numel() < 10_000
+        ):  # other memory is not the test's to read
             assert tensor.numel() == len(tensor.reshape(-1).tolist())
             taken += 1
         assert fields.get("data", True) is not None or tensor.numel() == 0

@@ -97,7 +97,14 @@ def test_buffers():
     u[1] = 1
     assert data[12:] == np.float32(1).tobytes() and u.shape == (2,)
     assert gramme.frombuffer(b"ab", dtype=gramme.uint8).tolist() == [97, 98]
-    for bad in ({"offset": 20}, {"count": 5}, {"offset": -4}, {"offset": 2, "count": 1}, {"count": -2}, {"offset": 3}):
+    for bad in (
+        {"offset": 20},
+        {"count": 5},
+        {"offset": -4},
+        {"offset": 2, "count": 1},
+        {"count": -2},
+        {"offset": 3},
+    ):
         with pytest.raises(ValueError):
             gramme.frombuffer(data, dtype=gramme.float32, **bad)
 
@@ -159,21 +166,34 @@ def test_dlpack_refusals():
 
 def test_files_round_trip_and_damage_is_found(tmp_path):
     path = tmp_path / "x.safetensors"
-    tensors = {"a": gramme.randn(2, 3), "b.c": gramme.arange(4), "m": gramme.tensor([True, False]), "z": gramme.zeros(0, 2)}
+    tensors = {
+        "a": gramme.randn(2, 3),
+        "b.c": gramme.arange(4),
+        "m": gramme.tensor([True, False]),
+        "z": gramme.zeros(0, 2),
+    }
     gramme.save(tensors, path, metadata={"format": "pt"})
     back = gramme.load(path)
     assert list(back) == list(tensors)
     for name in tensors:
         gramme.testing.assert_bits_equal(back[name], tensors[name])
     data = path.read_bytes()
-    for damaged in (data[:-1], data[:20], b"", b"\xff" * 8 + data[8:], data.replace(b"[2,3]", b"[2,4]"), data.replace(b'"F32"', b'"F99"')):
+    for damaged in (
+        data[:-1],
+        data[:20],
+        b"",
+        b"\xff" * 8 + data[8:],
+        data.replace(b"[2,3]", b"[2,4]"),
+        data.replace(b'"F32"', b'"F99"'),
+    ):
         path.write_bytes(damaged)
         with pytest.raises(ValueError):
             gramme.load(path)
 
 
 def test_a_checkpoint_of_a_training_run_is_what_it_was(tmp_path):
-    """Nested states, tuples, numbers to the bit, tied weights, and a run that goes on from the file as if it had not stopped."""
+    """Nested states, tuples, numbers to the bit, tied weights, and a run that goes on from the file
+    as if it had not stopped."""
     nn = gramme.nn
 
     def begin():
@@ -190,7 +210,15 @@ def test_a_checkpoint_of_a_training_run_is_what_it_was(tmp_path):
     model, optimizer = begin()
     step(model, optimizer)
     path = tmp_path / "run.gm"
-    extra = {"epoch": 3, "best": (0.1, float("inf"), -0.0), "names": {"a", "b"}, "big": 2**70, 4: None, "raw": b"\x00\xff", "dtype": gramme.float16}
+    extra = {
+        "epoch": 3,
+        "best": (0.1, float("inf"), -0.0),
+        "names": {"a", "b"},
+        "big": 2**70,
+        4: None,
+        "raw": b"\x00\xff",
+        "dtype": gramme.float16,
+    }
     gramme.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), **extra}, path)
     step(model, optimizer)
     other, other_optimizer = begin()
@@ -225,7 +253,9 @@ def test_what_cannot_be_saved_is_named_and_the_old_file_stays(tmp_path):
     path = tmp_path / "x"
     gramme.save({"a": gramme.ones(2)}, path)
     before = path.read_bytes()
-    with pytest.raises(TypeError, match=r"model\.1 is a Linear.*save obj\.model\.1\.state_dict\(\)"):
+    with pytest.raises(
+        TypeError, match=r"model\.1 is a Linear.*save obj\.model\.1\.state_dict\(\)"
+    ):
         gramme.save({"model": [1, gramme.nn.Linear(1, 1)]}, path)
     deep = []
     for _ in range(1000):
@@ -242,8 +272,17 @@ def test_a_damaged_tree_is_an_error_and_builds_nothing_else(tmp_path):
     path = tmp_path / "x"
     gramme.save([gramme.ones(2), 1.5], path)
     data = path.read_bytes()
-    for old, new in ((b"Tensor", b"Tenser"), (b"obj.0", b"obj.7"), (b"float", b"print"), (b"0x1.8", b"0xz.8")):
+    for old, new in (
+        (b"Tensor", b"Tenser"),
+        (b"obj.0", b"obj.7"),
+        (b"float", b"print"),
+        (b"0x1.8", b"0xz.8"),
+    ):
         assert old in data
-        path.write_bytes(data.replace(old, new, 1) if old != b"obj.0" else data[: data.rindex(old)] + new + data[data.rindex(old) + 5 :])
+        path.write_bytes(
+            data.replace(old, new, 1)
+            if old != b"obj.0"
+            else data[: data.rindex(old)] + new + data[data.rindex(old) + 5 :]
+        )
         with pytest.raises(ValueError):
             gramme.load(path)

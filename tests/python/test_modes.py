@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""no_grad, enable_grad, set_grad_enabled, inference_mode, autocast and the default dtype, inside and around compiled functions:
-results, what requires grad, gradients and the state left behind are eager's, and what was read of the state is guarded."""
+"""no_grad, enable_grad, set_grad_enabled, inference_mode, autocast and the default dtype, inside
+and around compiled functions:
+results, what requires grad, gradients and the state left behind are eager's, and what was read of
+the state is guarded."""
 
 import threading
 
@@ -46,6 +48,7 @@ def seen(f):
 
 
 # -- Inside
+
 
 def plain(x, w):
     return x @ w, x * G.get_default_dtype().itemsize, (x + w) * (2 if G.is_grad_enabled() else 3)
@@ -130,8 +133,20 @@ def default_dtype(x, w):
     return a, b, G.ones(4) + x
 
 
-INSIDE = [plain, a_block, inference, a_call, left_off, decorated, decorated_bare, detached, in_an_exception, casts,
-          casts_without_gradients, default_dtype]
+INSIDE = [
+    plain,
+    a_block,
+    inference,
+    a_call,
+    left_off,
+    decorated,
+    decorated_bare,
+    detached,
+    in_an_exception,
+    casts,
+    casts_without_gradients,
+    default_dtype,
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -148,6 +163,7 @@ def test_modes_inside_of_a_compiled_function(f, backend):
 
 # -- Around
 
+
 def in_float64():
     class Scope:
         def __enter__(self):
@@ -163,12 +179,23 @@ def nothing():
     return G.enable_grad()
 
 
-AROUND = [nothing, G.no_grad, G.inference_mode, lambda: G.inference_mode(False), lambda: G.set_grad_enabled(False),
-          lambda: G.autocast("cpu"), lambda: G.autocast("cpu", dtype=G.float16), lambda: G.autocast("cpu", enabled=False), in_float64]
+AROUND = [
+    nothing,
+    G.no_grad,
+    G.inference_mode,
+    lambda: G.inference_mode(False),
+    lambda: G.set_grad_enabled(False),
+    lambda: G.autocast("cpu"),
+    lambda: G.autocast("cpu", dtype=G.float16),
+    lambda: G.autocast("cpu", enabled=False),
+    in_float64,
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f", [plain, a_block, casts, in_an_exception, detached], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", [plain, a_block, casts, in_an_exception, detached], ids=lambda f: f.__name__
+)
 def test_modes_around_a_compiled_function(f, backend):
     """One function, called in all of them in turn, twice: the second time all entries are there."""
     compiled = G.compile(f, backend=backend, fullgraph=True)
@@ -191,7 +218,10 @@ def under(f):
 def test_what_was_read_of_the_state_is_in_the_guards():
     compiled = G.compile(plain, backend="eager", fullgraph=True)
     compiled(*leaves())
-    assert "GRAD_MODE on" in compiled.entries()[0]["guards"] and "DEFAULT_DTYPE f32" in compiled.entries()[0]["guards"]
+    assert (
+        "GRAD_MODE on" in compiled.entries()[0]["guards"]
+        and "DEFAULT_DTYPE f32" in compiled.entries()[0]["guards"]
+    )
     with G.no_grad(), G.autocast("cpu"):
         compiled(*leaves())
     entry = compiled.entries()[0]

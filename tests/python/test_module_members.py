@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What belongs to a module: parameters, buffers and children in three dicts of its own, checked when they are set; plain and compiled."""
+"""What belongs to a module: parameters, buffers and children in three dicts of its own, checked
+when they are set; plain and compiled."""
 
 import copy
 import pickle
@@ -36,8 +37,16 @@ def test_a_module_set_past_its_class_is_hidden():
 def test_the_three_dicts_are_real_ones():
     norm = nn.BatchNorm1d(2)
     norm.inside = nn.ReLU()
-    assert [type(norm.__dict__[table]) for table in ("_parameters", "_buffers", "_modules")] == [dict, dict, dict]
-    assert not {"weight", "running_mean", "inside"} & set(vars(norm)) and {"weight", "running_mean", "inside"} <= set(dir(norm))
+    assert [type(norm.__dict__[table]) for table in ("_parameters", "_buffers", "_modules")] == [
+        dict,
+        dict,
+        dict,
+    ]
+    assert not {"weight", "running_mean", "inside"} & set(vars(norm)) and {
+        "weight",
+        "running_mean",
+        "inside",
+    } <= set(dir(norm))
     assert list(reversed(norm._parameters.items()))[0][0] == "bias"
     assert list(norm._modules) == ["inside"] and norm.inside is norm._modules["inside"]
     norm._parameters["extra"] = nn.Parameter(gramme.ones(3))
@@ -49,16 +58,52 @@ def test_the_three_dicts_are_real_ones():
 
 # what is set, the error, words of its text
 WRONG = {
-    "a tensor for a parameter": (lambda m: setattr(m, "weight", m.weight * 0.5), TypeError, "FloatTensor.* as parameter 'weight'"),
-    "a number for a parameter": (lambda m: setattr(m, "weight", 3), TypeError, "as parameter 'weight'"),
-    "a str for a module": (lambda m: setattr(m, "inside", "relu"), TypeError, "as child module 'inside'"),
-    "a list for a buffer": (lambda m: setattr(m, "running_mean", [1.0]), TypeError, "as buffer 'running_mean'"),
+    "a tensor for a parameter": (
+        lambda m: setattr(m, "weight", m.weight * 0.5),
+        TypeError,
+        "FloatTensor.* as parameter 'weight'",
+    ),
+    "a number for a parameter": (
+        lambda m: setattr(m, "weight", 3),
+        TypeError,
+        "as parameter 'weight'",
+    ),
+    "a str for a module": (
+        lambda m: setattr(m, "inside", "relu"),
+        TypeError,
+        "as child module 'inside'",
+    ),
+    "a list for a buffer": (
+        lambda m: setattr(m, "running_mean", [1.0]),
+        TypeError,
+        "as buffer 'running_mean'",
+    ),
     "a parameter with a history": (lambda m: m.register_parameter("new", m.weight), None, ""),
-    "a name that an attribute has": (lambda m: m.register_buffer("eps", gramme.ones(1)), KeyError, "'eps' already exists"),
-    "a name that a method has": (lambda m: m.register_parameter("forward", None), KeyError, "'forward' already exists"),
-    "a name that a parameter has": (lambda m: m.add_module("weight", nn.ReLU()), KeyError, "'weight' already exists"),
-    "a module as a parameter": (lambda m: m.register_parameter("new", nn.ReLU()), TypeError, "parameter 'new'"),
-    "a missing attribute": (lambda m: m.nothing, AttributeError, "'BatchNorm1d' object has no attribute 'nothing'"),
+    "a name that an attribute has": (
+        lambda m: m.register_buffer("eps", gramme.ones(1)),
+        KeyError,
+        "'eps' already exists",
+    ),
+    "a name that a method has": (
+        lambda m: m.register_parameter("forward", None),
+        KeyError,
+        "'forward' already exists",
+    ),
+    "a name that a parameter has": (
+        lambda m: m.add_module("weight", nn.ReLU()),
+        KeyError,
+        "'weight' already exists",
+    ),
+    "a module as a parameter": (
+        lambda m: m.register_parameter("new", nn.ReLU()),
+        TypeError,
+        "parameter 'new'",
+    ),
+    "a missing attribute": (
+        lambda m: m.nothing,
+        AttributeError,
+        "'BatchNorm1d' object has no attribute 'nothing'",
+    ),
     "a missing attribute, deleted": (lambda m: delattr(m, "nothing"), AttributeError, "nothing"),
 }
 
@@ -79,7 +124,11 @@ def test_what_cannot_be_a_member_is_refused(what):
 
 @pytest.mark.parametrize("kind", ["parameter", "module", "buffer"])
 def test_members_need_an_initialised_module(kind):
-    value = {"parameter": nn.Parameter(gramme.ones(1)), "module": nn.ReLU(), "buffer": nn.Buffer(gramme.ones(1))}[kind]
+    value = {
+        "parameter": nn.Parameter(gramme.ones(1)),
+        "module": nn.ReLU(),
+        "buffer": nn.Buffer(gramme.ones(1)),
+    }[kind]
 
     class Early(nn.Module):
         def __init__(self):
@@ -137,7 +186,9 @@ def test_hooks_of_all_modules():
     seen, net = [], nn.Sequential(nn.Linear(2, 2), nn.ReLU())
     net[0].register_forward_pre_hook(lambda m, args: seen.append("own"))
     with register_module_forward_pre_hook(lambda m, args: seen.append(type(m).__name__)):
-        with register_module_forward_hook(lambda m, args, out: out + 1 if isinstance(m, nn.Linear) else None):
+        with register_module_forward_hook(
+            lambda m, args, out: out + 1 if isinstance(m, nn.Linear) else None
+        ):
             changed = net(gramme.ones(1, 2))
     assert seen == ["Sequential", "Linear", "own", "ReLU"]
     seen.clear()
@@ -147,8 +198,12 @@ def test_hooks_of_all_modules():
 
 def test_hooks_before_a_state_is_loaded_with_and_without_the_module():
     m, seen = nn.Linear(1, 1), []
-    m._register_load_state_dict_pre_hook(lambda state, prefix, meta, strict, missing, unexpected, errors: seen.append(prefix))
-    m._register_load_state_dict_pre_hook(lambda module, state, *rest: seen.append(module is m), with_module=True)
+    m._register_load_state_dict_pre_hook(
+        lambda state, prefix, meta, strict, missing, unexpected, errors: seen.append(prefix)
+    )
+    m._register_load_state_dict_pre_hook(
+        lambda module, state, *rest: seen.append(module is m), with_module=True
+    )
     nn.Sequential(m).load_state_dict(nn.Sequential(nn.Linear(1, 1)).state_dict())
     assert seen == ["0.", True]
 
@@ -160,7 +215,9 @@ def test_statistics_that_are_not_tracked_any_more_stay():
         norm.track_running_stats = False
         y = (gramme.compile(norm, backend="eager") if compiled else norm)(x)
         assert norm.running_mean.tolist() == [0.0, 0.0] and norm.num_batches_tracked.item() == 0
-        assert_bits_equal(y, gramme.nn.functional.batch_norm(x, None, None, norm.weight, norm.bias, True))
+        assert_bits_equal(
+            y, gramme.nn.functional.batch_norm(x, None, None, norm.weight, norm.bias, True)
+        )
         norm.eval()
         assert_bits_equal(norm(x), x / (1 + norm.eps) ** 0.5)
 
@@ -168,7 +225,10 @@ def test_statistics_that_are_not_tracked_any_more_stay():
 def test_copies_and_pickles_have_members_of_their_own():
     net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
     for again in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
-        assert list(again.state_dict()) == list(net.state_dict()) and again[0].weight is not net[0].weight
+        assert (
+            list(again.state_dict()) == list(net.state_dict())
+            and again[0].weight is not net[0].weight
+        )
         again[0].weight = nn.Parameter(gramme.zeros(2, 2))
         assert_bits_equal(again[0].weight, gramme.zeros(2, 2))
         assert net[0].weight.abs().sum() > 0
@@ -210,7 +270,14 @@ def test_attributes_set_in_a_compiled_module(backend):
         f = gramme.compile(m, backend=backend) if compiled else m
         x = gramme.arange(6.0).reshape(3, 2)
         outs = [f(x).detach() for _ in range(3)]
-        return outs, m.calls, m.last, m.total, list(m._buffers), sorted({*vars(m)} - {"_compiled_call"})
+        return (
+            outs,
+            m.calls,
+            m.last,
+            m.total,
+            list(m._buffers),
+            sorted({*vars(m)} - {"_compiled_call"}),
+        )
 
     plain, compiled = run(False), run(True)
     assert plain[1] == compiled[1] == 3 and plain[4:6] == compiled[4:6]
@@ -219,7 +286,8 @@ def test_attributes_set_in_a_compiled_module(backend):
 
 
 def test_guards_see_every_way_to_change_a_member():
-    """One graph for each state of the module; the way in which a member was replaced does not matter."""
+    """One graph for each state of the module; the way in which a member was replaced does not
+    matter."""
     counter = CompileCounter()
     net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
     f = gramme.compile(net, backend=counter)
@@ -235,7 +303,9 @@ def test_guards_see_every_way_to_change_a_member():
         lambda: vars(net[1])["_parameters"].update(weight=nn.Parameter(gramme.full((2, 2), 3.0))),
         lambda: net._modules.update({"1": nn.Linear(2, 2)}),
         lambda: setattr(net, "0", nn.Linear(2, 2)),
-        lambda: vars(net[0]).update(_parameters={"weight": nn.Parameter(gramme.ones(2, 2)), "bias": None}),
+        lambda: vars(net[0]).update(
+            _parameters={"weight": nn.Parameter(gramme.ones(2, 2)), "bias": None}
+        ),
         lambda: object.__setattr__(net[0], "bias", gramme.ones(2)),
         lambda: net[1].register_parameter("bias", None),
     ]
@@ -263,7 +333,11 @@ def test_a_parameter_set_in_a_compiled_function():
     plain, compiled = f(a, x), gramme.compile(f, backend="eager")(b, x)
     assert_bits_equal(plain[0], compiled[0])
     assert plain[1] == compiled[1] == (False, ["w"], ["child"])
-    assert names(a) == names(b) == ["w"] and isinstance(b.w, nn.Parameter) and isinstance(b.child, nn.ReLU)
+    assert (
+        names(a) == names(b) == ["w"]
+        and isinstance(b.w, nn.Parameter)
+        and isinstance(b.child, nn.ReLU)
+    )
 
 
 def set_unbound(m, x):
@@ -291,4 +365,8 @@ def test_the_methods_by_their_names_and_overridden():
     assert names(a) == names(b) == ["member"] and sorted(vars(a)) == sorted(vars(b))
     doubles = Doubles()
     f = gramme.compile(doubles, backend="eager")
-    assert [f(x).tolist() for _ in range(2)] == [[6.0, 6.0]] * 2 and doubles.factor == 6 and doubles.seen is x
+    assert (
+        [f(x).tolist() for _ in range(2)] == [[6.0, 6.0]] * 2
+        and doubles.factor == 6
+        and doubles.seen is x
+    )

@@ -136,7 +136,12 @@ def test_the_recorders_errors_have_torchs_classes_and_one_base():
         G.compile(lambda x: x * 2, backend=failing)(V)
     with pytest.raises(exc.Unsupported):
         G.compile(lambda x: print(x), backend="eager", fullgraph=True)(V)
-    for name in ("RecompileError", "BackendCompilerFailed", "Unsupported", "FailOnRecompileLimitHit"):
+    for name in (
+        "RecompileError",
+        "BackendCompilerFailed",
+        "Unsupported",
+        "FailOnRecompileLimitHit",
+    ):
         assert issubclass(getattr(exc, name), exc.TorchDynamoException)
     assert issubclass(exc.TorchDynamoException, RuntimeError)
     assert issubclass(exc.BackendCompilerFailed, compiler.BackendError)
@@ -174,7 +179,10 @@ def test_tensor_split_cuts_at_the_elements_of_a_vector(compiled, name):
     assert values(f(V, G.tensor([1, 2]))) == [[0.0], [1.0], [2.0, 3.0]]
     assert values(f(V, G.tensor([3]))) == [[0.0, 1.0, 2.0], [3.0]]
     assert values(f(V, G.tensor(2))) == [[0.0, 1.0], [2.0, 3.0]]
-    for wrong, said in ((G.tensor([1.0]), "dtype of long, but got"), (G.tensor([[1]]), "one-dimensional")):
+    for wrong, said in (
+        (G.tensor([1.0]), "dtype of long, but got"),
+        (G.tensor([[1]]), "one-dimensional"),
+    ):
         with pytest.raises(RuntimeError, match=said):
             f(V, wrong)
 

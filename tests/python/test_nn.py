@@ -24,7 +24,13 @@ class Net(nn.Module):
         return self.body(x) * self.scale
 
 
-NAMES = ["scale", "body.0.weight", "body.0.bias", "body.2.weight", "body.2.bias"]  # a module's own come first
+NAMES = [
+    "scale",
+    "body.0.weight",
+    "body.0.bias",
+    "body.2.weight",
+    "body.2.bias",
+]  # a module's own come first
 
 
 def test_parameters_and_modules_are_found_by_type():
@@ -49,7 +55,9 @@ def test_parameter_is_a_tensor_that_shares_memory():
     data = gramme.zeros(2)
     p = nn.Parameter(data)
     data[0] = 3
-    assert p.tolist() == [3.0, 0.0] and p.requires_grad and p.is_leaf and type(p * 2) is gramme.Tensor
+    assert (
+        p.tolist() == [3.0, 0.0] and p.requires_grad and p.is_leaf and type(p * 2) is gramme.Tensor
+    )
     assert repr(p).startswith("Parameter containing:\ntensor(") and isinstance(p, nn.Parameter)
     assert not nn.Parameter(data, requires_grad=False).requires_grad
 
@@ -112,7 +120,12 @@ def test_to_converts_in_place():
     p = net.scale
     net(gramme.ones(1, 4)).sum().backward()
     assert net.to(gramme.float64) is net
-    assert net.scale is p and p.dtype is gramme.float64 and p.grad.dtype is gramme.float64 and net.count.dtype is gramme.float64
+    assert (
+        net.scale is p
+        and p.dtype is gramme.float64
+        and p.grad.dtype is gramme.float64
+        and net.count.dtype is gramme.float64
+    )
     assert net(gramme.ones(1, 4, dtype=gramme.float64)).dtype is gramme.float64
 
 
@@ -120,7 +133,9 @@ def test_hooks_run_around_forward():
     net = nn.Linear(2, 2, bias=False)
     calls = []
     first = net.register_forward_pre_hook(lambda m, args: (args[0] * 2,))
-    second = net.register_forward_hook(lambda m, args, out: calls.append(args[0].tolist()) or out + 100)
+    second = net.register_forward_hook(
+        lambda m, args, out: calls.append(args[0].tolist()) or out + 100
+    )
     out = net(gramme.ones(1, 2))
     assert calls == [[[2.0, 2.0]]] and (out > 50).all()
     first.remove()
@@ -130,9 +145,16 @@ def test_hooks_run_around_forward():
 
 def test_containers():
     seq = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1))
-    assert len(seq) == 3 and isinstance(seq[1], nn.Tanh) and len(seq[:2]) == 2 and seq[-1] is list(seq)[2]
+    assert (
+        len(seq) == 3
+        and isinstance(seq[1], nn.Tanh)
+        and len(seq[:2]) == 2
+        and seq[-1] is list(seq)[2]
+    )
     items = nn.ModuleList([nn.Linear(1, 1) for _ in range(3)])
-    assert [n for n, _ in items.named_parameters()][:2] == ["0.weight", "0.bias"] and len(items) == 3
+    assert [n for n, _ in items.named_parameters()][:2] == ["0.weight", "0.bias"] and len(
+        items
+    ) == 3
     table = nn.ModuleDict({"a": nn.Linear(1, 1)})
     table["b"] = nn.ReLU()
     assert "b" in table and [n for n, _ in table.named_parameters()] == ["a.weight", "a.bias"]
@@ -145,7 +167,11 @@ def test_deepcopy_of_a_module_is_independent():
     b = copy.deepcopy(a)
     with gramme.no_grad():
         a.scale += 1
-    assert b.scale.item() == 1 and type(b.scale) is nn.Parameter and [n for n, _ in b.named_parameters()] == NAMES
+    assert (
+        b.scale.item() == 1
+        and type(b.scale) is nn.Parameter
+        and [n for n, _ in b.named_parameters()] == NAMES
+    )
 
 
 def test_register_checks_types():
@@ -167,12 +193,17 @@ def test_linear_and_losses_agree_with_numpy():
     z = logits.numpy().astype(np.float64)
     logp = z - np.log(np.exp(z).sum(1, keepdims=True))
     want = -logp[np.arange(5), target.numpy()].mean()
-    for loss in (nn.CrossEntropyLoss()(logits, target), nn.NLLLoss()(F.log_softmax(logits, 1), target)):
+    for loss in (
+        nn.CrossEntropyLoss()(logits, target),
+        nn.NLLLoss()(F.log_softmax(logits, 1), target),
+    ):
         np.testing.assert_allclose(loss.item(), want, rtol=1e-6)
     t = gramme.randn(5, 3)
     d = z - t.numpy()
     np.testing.assert_allclose(nn.MSELoss()(logits, t).item(), (d**2).mean(), rtol=1e-5)
-    np.testing.assert_allclose(nn.L1Loss(reduction="sum")(logits, t).item(), abs(d).sum(), rtol=1e-5)
+    np.testing.assert_allclose(
+        nn.L1Loss(reduction="sum")(logits, t).item(), abs(d).sum(), rtol=1e-5
+    )
     y = (t > 0).to(gramme.float32)
     p = 1 / (1 + np.exp(-z))
     bce = -(y.numpy() * np.log(p) + (1 - y.numpy()) * np.log(1 - p)).mean()
@@ -198,7 +229,10 @@ def erf(x):
         (nn.LogSoftmax(-1), lambda x: x - np.log(np.exp(x).sum(-1, keepdims=True))),
         (nn.Identity(), lambda x: x),
         (nn.Flatten(), lambda x: x.reshape(x.shape[0], -1)),
-        (nn.LayerNorm(4), lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)),
+        (
+            nn.LayerNorm(4),
+            lambda x: (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5),
+        ),
         (nn.RMSNorm(4, eps=1e-6), lambda x: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-6)),
     ],
     ids=lambda v: type(v).__name__,
@@ -214,7 +248,9 @@ def test_dropout_scales_and_is_off_in_evaluation():
     x = gramme.ones(10000)
     y = layer(x)
     kept = (y != 0).to(gramme.float32).mean().item()
-    assert 0.7 < kept < 0.8 and set(y.unique().tolist() if hasattr(y, "unique") else y.tolist()) <= {0.0, gramme.tensor(4 / 3).item()}
+    assert 0.7 < kept < 0.8 and set(
+        y.unique().tolist() if hasattr(y, "unique") else y.tolist()
+    ) <= {0.0, gramme.tensor(4 / 3).item()}
     assert layer.eval()(x).tolist() == x.tolist()
     with pytest.raises(ValueError, match="probability"):
         nn.Dropout(1.5)
@@ -227,7 +263,9 @@ def test_batch_norm_normalises_and_tracks():
     np.testing.assert_allclose(y.detach().numpy().mean(0), 0, atol=1e-5)
     np.testing.assert_allclose(y.detach().numpy().std(0), 1, atol=1e-3)
     np.testing.assert_allclose(layer.running_mean.numpy(), 0.1 * x.numpy().mean(0), rtol=1e-4)
-    np.testing.assert_allclose(layer.running_var.numpy(), 0.9 + 0.1 * x.numpy().var(0, ddof=1), rtol=1e-4)
+    np.testing.assert_allclose(
+        layer.running_var.numpy(), 0.9 + 0.1 * x.numpy().var(0, ddof=1), rtol=1e-4
+    )
     assert layer.num_batches_tracked.item() == 1
     layer.eval()
     want = (x.numpy() - layer.running_mean.numpy()) / np.sqrt(layer.running_var.numpy() + 1e-5)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers around functions of nn.functional: each against numpy, and compiled against plain, to the bit, gradients too."""
+"""Layers around functions of nn.functional: each against numpy, and compiled against plain, to the
+bit, gradients too."""
 
 import math
 
@@ -54,12 +55,20 @@ def window_mean(x):
 
 def shuffled(x, r):
     n, c, h, w = x.shape
-    return x.reshape(n, c // r**2, r, r, h, w).transpose(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
+    return (
+        x.reshape(n, c // r**2, r, r, h, w)
+        .transpose(0, 1, 4, 2, 5, 3)
+        .reshape(n, c // r**2, h * r, w * r)
+    )
 
 
 def unshuffled(x, r):
     n, c, h, w = x.shape
-    return x.reshape(n, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4).reshape(n, c * r**2, h // r, w // r)
+    return (
+        x.reshape(n, c, h // r, r, w // r, r)
+        .transpose(0, 1, 3, 5, 2, 4)
+        .reshape(n, c * r**2, h // r, w // r)
+    )
 
 
 def mean_loss(value):
@@ -147,8 +156,16 @@ def of(row):
     name, arguments, inputs, want = row
     if not hasattr(nn, name):
         pytest.skip(f"nn.{name} is not there")
-    arrays = (np.random.default_rng(1).normal(size=INPUTS[inputs]).astype(np.float32),) if isinstance(inputs, str) else inputs
-    return getattr(nn, name)(*arguments), arrays, want(*[array.astype(np.float64) for array in arrays])
+    arrays = (
+        (np.random.default_rng(1).normal(size=INPUTS[inputs]).astype(np.float32),)
+        if isinstance(inputs, str)
+        else inputs
+    )
+    return (
+        getattr(nn, name)(*arguments),
+        arrays,
+        want(*[array.astype(np.float64) for array in arrays]),
+    )
 
 
 @pytest.mark.parametrize("row", ROWS, ids=IDS)
@@ -166,7 +183,9 @@ def test_a_compiled_layer_gives_the_same_bits_and_gradients(row, backend):
         layer, arrays, _ = of(row)
         first, *others = [gramme.tensor(array) for array in arrays]
         first.requires_grad_()
-        out = (gramme.compile(layer, backend=backend, fullgraph=True) if compiled else layer)(first, *others)
+        out = (gramme.compile(layer, backend=backend, fullgraph=True) if compiled else layer)(
+            first, *others
+        )
         (out * out).sum().backward()
         return [out.detach(), first.grad] + [p.grad for p in layer.parameters()]
 
@@ -174,7 +193,22 @@ def test_a_compiled_layer_gives_the_same_bits_and_gradients(row, backend):
         assert_bits_equal(a, b)
 
 
-@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "SiLU", "ELU", "LeakyReLU", "Hardtanh", "Mish", "SELU", "CELU", "Hardswish", "Hardsigmoid"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ReLU",
+        "ReLU6",
+        "SiLU",
+        "ELU",
+        "LeakyReLU",
+        "Hardtanh",
+        "Mish",
+        "SELU",
+        "CELU",
+        "Hardswish",
+        "Hardsigmoid",
+    ],
+)
 def test_in_place_activations_write_their_input(name):
     if not hasattr(nn, name):
         pytest.skip(f"nn.{name} is not there")
@@ -185,13 +219,20 @@ def test_in_place_activations_write_their_input(name):
     assert_bits_equal(y, want)
 
 
-@pytest.mark.parametrize("name, sizes", [("Dropout1d", (50, 40, 3)), ("Dropout2d", (50, 40, 2, 2)), ("Dropout3d", (50, 40, 1, 2, 2))])
+@pytest.mark.parametrize(
+    "name, sizes",
+    [("Dropout1d", (50, 40, 3)), ("Dropout2d", (50, 40, 2, 2)), ("Dropout3d", (50, 40, 1, 2, 2))],
+)
 def test_dropout_of_channels(name, sizes):
     if not hasattr(nn, name):
         pytest.skip(f"nn.{name} is not there")
     layer = getattr(nn, name)(0.25)
     y = layer(gramme.ones(sizes)).reshape(50, 40, -1).numpy()
-    assert (y == y[:, :, :1]).all() and set(np.unique(y)) == {0.0, np.float32(1 / 0.75)} and 0.7 < (y > 0).mean() < 0.8
+    assert (
+        (y == y[:, :, :1]).all()
+        and set(np.unique(y)) == {0.0, np.float32(1 / 0.75)}
+        and 0.7 < (y > 0).mean() < 0.8
+    )
     assert layer.eval()(gramme.ones(sizes)).numpy().min() == 1
 
 
@@ -206,7 +247,9 @@ def test_alpha_dropout_keeps_mean_and_variance():
 def test_a_transposed_convolution_is_the_gradient_of_a_convolution(n):
     if not hasattr(nn, "ConvTranspose1d"):
         pytest.skip("nn.ConvTranspose1d is not there")
-    layer = getattr(nn, f"ConvTranspose{n}d")(4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, bias=False)
+    layer = getattr(nn, f"ConvTranspose{n}d")(
+        4, 6, 3, stride=2, padding=1, output_padding=1, groups=2, bias=False
+    )
     convolve = getattr(nn.functional, f"conv{n}d")
     x = gramme.tensor(normal(2, 4, *(3,) * n))
     out = layer(x)
@@ -221,7 +264,11 @@ def test_a_transposed_convolution_is_the_gradient_of_a_convolution(n):
 
 def test_embeddings_with_padding_and_bags():
     table = nn.Embedding(5, 3, padding_idx=-1)
-    assert table.padding_idx == 4 and table.weight[4].tolist() == [0.0] * 3 and "padding_idx=4" in repr(table)
+    assert (
+        table.padding_idx == 4
+        and table.weight[4].tolist() == [0.0] * 3
+        and "padding_idx=4" in repr(table)
+    )
     table(gramme.tensor([4, 1])).sum().backward()
     assert table.weight.grad[:, 0].tolist() == [0.0, 1.0, 0.0, 0.0, 0.0]
     fixed = nn.Embedding.from_pretrained(gramme.ones(2, 3))
@@ -240,8 +287,13 @@ def test_bilinear_is_a_form_for_each_output():
         pytest.skip("nn.Bilinear is not there")
     layer = nn.Bilinear(3, 4, 2)
     a, b = normal(5, 3), normal(5, 4)
-    want = np.einsum("ni,kij,nj->nk", a, layer.weight.detach().numpy(), b) + layer.bias.detach().numpy()
-    np.testing.assert_allclose(layer(gramme.tensor(a), gramme.tensor(b)).detach().numpy(), want, rtol=1e-5, atol=1e-6)
+    want = (
+        np.einsum("ni,kij,nj->nk", a, layer.weight.detach().numpy(), b)
+        + layer.bias.detach().numpy()
+    )
+    np.testing.assert_allclose(
+        layer(gramme.tensor(a), gramme.tensor(b)).detach().numpy(), want, rtol=1e-5, atol=1e-6
+    )
 
 
 def test_losses_with_weights_and_older_arguments():
@@ -250,9 +302,14 @@ def test_losses_with_weights_and_older_arguments():
     loss = nn.CrossEntropyLoss(weight=weight, ignore_index=1)
     z = logits.numpy().astype(np.float64)
     logp = z - np.log(np.exp(z).sum(1, keepdims=True))
-    np.testing.assert_allclose(loss(logits, target).item(), -(logp[0, 0] + 3 * logp[1, 2]) / 4, rtol=1e-5)
+    np.testing.assert_allclose(
+        loss(logits, target).item(), -(logp[0, 0] + 3 * logp[1, 2]) / 4, rtol=1e-5
+    )
     assert list(loss.state_dict()) == ["weight"]
-    assert nn.MSELoss(reduce=False).reduction == "none" and nn.L1Loss(size_average=False).reduction == "sum"
+    assert (
+        nn.MSELoss(reduce=False).reduction == "none"
+        and nn.L1Loss(size_average=False).reduction == "sum"
+    )
     with pytest.raises(ValueError, match="'batch'"):
         nn.MSELoss(reduction="batch")
 
@@ -262,7 +319,12 @@ def test_normalisation_without_statistics_and_its_reset():
     batches = [gramme.tensor(normal(6, 2)) for _ in range(3)]
     for batch in batches:
         layer(batch)
-    np.testing.assert_allclose(layer.running_mean.numpy(), np.mean([b.numpy().mean(0) for b in batches], 0), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(
+        layer.running_mean.numpy(),
+        np.mean([b.numpy().mean(0) for b in batches], 0),
+        rtol=1e-4,
+        atol=1e-6,
+    )
     layer.reset_running_stats()
     assert layer.num_batches_tracked.item() == 0 and layer.running_mean.tolist() == [0.0, 0.0]
     with pytest.raises(ValueError, match="5 dimensions"):
@@ -274,7 +336,12 @@ def test_normalisation_without_statistics_and_its_reset():
 
 def test_orthogonal_rows_or_columns():
     for sizes in ((5, 3), (3, 5), (4, 4), (3, 2, 4)):
-        w = nn.init.orthogonal_(gramme.empty(sizes, dtype=gramme.float64), gain=2.0).reshape(sizes[0], -1).numpy() / 2
+        w = (
+            nn.init.orthogonal_(gramme.empty(sizes, dtype=gramme.float64), gain=2.0)
+            .reshape(sizes[0], -1)
+            .numpy()
+            / 2
+        )
         product = w.T @ w if w.shape[0] >= w.shape[1] else w @ w.T
         np.testing.assert_allclose(product, np.eye(len(product)), atol=1e-12)
     signs = [nn.init.orthogonal_(gramme.empty(1, 1)).item() for _ in range(40)]
@@ -284,6 +351,7 @@ def test_orthogonal_rows_or_columns():
 def test_a_truncated_normal_lies_between_its_bounds_and_is_normal_there():
     x = nn.init.trunc_normal_(gramme.empty(200000), mean=1.0, std=2.0, a=-1.0, b=2.0).numpy()
     assert x.min() >= -1 and x.max() <= 2
+
     def below(v):
         return (1 + math.erf((v - 1) / 2 / math.sqrt(2))) / 2
 
@@ -301,7 +369,12 @@ def test_eye_dirac_and_sparse():
     assert_bits_equal(gramme.nn.functional.conv2d(x, kernel, padding=1, groups=2), x)
     w = nn.init.sparse_(gramme.empty(10, 50), 0.25).numpy()
     assert ((w == 0).sum(0) == 3).all() and 0.008 < w[w != 0].std() < 0.012
-    for f, x in ((nn.init.eye_, gramme.ones(2)), (nn.init.dirac_, gramme.ones(2, 2)), (nn.init.orthogonal_, gramme.ones(2)), (lambda t: nn.init.sparse_(t, 0.1), gramme.ones(2))):
+    for f, x in (
+        (nn.init.eye_, gramme.ones(2)),
+        (nn.init.dirac_, gramme.ones(2, 2)),
+        (nn.init.orthogonal_, gramme.ones(2)),
+        (lambda t: nn.init.sparse_(t, 0.1), gramme.ones(2)),
+    ):
         with pytest.raises(ValueError, match="dimensions"):
             f(x)
 
@@ -311,7 +384,11 @@ def test_eye_dirac_and_sparse():
 
 def test_clipping_gradients():
     def parameters():
-        a, b, c = gramme.ones(3, requires_grad=True), gramme.ones(2, 2, requires_grad=True), gramme.ones(1, requires_grad=True)
+        a, b, c = (
+            gramme.ones(3, requires_grad=True),
+            gramme.ones(2, 2, requires_grad=True),
+            gramme.ones(1, requires_grad=True),
+        )
         a.grad, b.grad = gramme.tensor([3.0, 0.0, -4.0]), gramme.full((2, 2), 6.0)
         return [a, b, c]
 
@@ -319,11 +396,21 @@ def test_clipping_gradients():
     assert nn.utils.clip_grad_norm_(ps, 1.3).item() == 13.0
     np.testing.assert_allclose(ps[0].grad.numpy(), [0.3, 0, -0.4], rtol=1e-5)
     ps = parameters()
-    assert nn.utils.clip_grad_norm_(ps, 100.0).item() == 13.0 and ps[0].grad.tolist() == [3.0, 0.0, -4.0]
-    assert nn.utils.clip_grad_norm_(ps, 3.0, norm_type=math.inf).item() == 6.0 and abs(ps[1].grad[0, 0].item() - 3) < 1e-5
+    assert nn.utils.clip_grad_norm_(ps, 100.0).item() == 13.0 and ps[0].grad.tolist() == [
+        3.0,
+        0.0,
+        -4.0,
+    ]
+    assert (
+        nn.utils.clip_grad_norm_(ps, 3.0, norm_type=math.inf).item() == 6.0
+        and abs(ps[1].grad[0, 0].item() - 3) < 1e-5
+    )
     ps = parameters()
     nn.utils.clip_grad_value_(ps, 3.5)
-    assert ps[0].grad.tolist() == [3.0, 0.0, -3.5] and ps[1].grad.tolist() == [[3.5, 3.5], [3.5, 3.5]]
+    assert ps[0].grad.tolist() == [3.0, 0.0, -3.5] and ps[1].grad.tolist() == [
+        [3.5, 3.5],
+        [3.5, 3.5],
+    ]
     ps[0].grad[0] = math.nan
     with pytest.raises(RuntimeError, match="nan"):
         nn.utils.clip_grad_norm_(ps, 1.0, error_if_nonfinite=True)
@@ -345,7 +432,9 @@ def test_a_step_that_clips_compiles_without_a_break(backend):
             return norm
 
         step = around(step)
-        return [step(gramme.ones(2, 3)).detach() for _ in range(4)] + [p.detach() for p in net.parameters()]
+        return [step(gramme.ones(2, 3)).detach() for _ in range(4)] + [
+            p.detach() for p in net.parameters()
+        ]
 
     for a, b in zip(train(lambda f: gramme.compile(f, backend=backend)), train(lambda f: f)):
         assert_bits_equal(a, b)
@@ -372,11 +461,18 @@ def test_parametrizations():
     layer = nn.Linear(3, 3)
     before = layer.weight.detach().clone()
     parametrize.register_parametrization(layer, "weight", Symmetric())
-    assert parametrize.is_parametrized(layer, "weight") and not parametrize.is_parametrized(layer, "bias") and isinstance(layer, nn.Linear)
+    assert (
+        parametrize.is_parametrized(layer, "weight")
+        and not parametrize.is_parametrized(layer, "bias")
+        and isinstance(layer, nn.Linear)
+    )
     assert_bits_equal(layer.weight.detach(), layer.weight.T.detach())
     assert [n for n, _ in layer.named_parameters()] == ["bias", "parametrizations.weight.original"]
     layer(gramme.ones(1, 3)).sum().backward()
-    assert layer.parametrizations.weight.original.grad[2, 0].item() == 0 and layer.parametrizations.weight.original.grad[0, 2].item() == 2
+    assert (
+        layer.parametrizations.weight.original.grad[2, 0].item() == 0
+        and layer.parametrizations.weight.original.grad[0, 2].item() == 2
+    )
     parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
     assert type(layer) is nn.Linear and not parametrize.is_parametrized(layer)
     assert_bits_equal(layer.weight.detach(), before)
@@ -390,14 +486,24 @@ def test_spectral_norm():
     nn.utils.parametrizations.spectral_norm(layer, n_power_iterations=50)
     u = layer.parametrizations.weight[0]._u
     layer(gramme.ones(1, 5, dtype=gramme.float64)).sum().backward()
-    np.testing.assert_allclose(layer.weight.detach().numpy(), before / np.linalg.norm(before, 2), rtol=1e-9)
+    np.testing.assert_allclose(
+        layer.weight.detach().numpy(), before / np.linalg.norm(before, 2), rtol=1e-9
+    )
     w = layer.parametrizations.weight.original
-    assert abs((w * w.grad).sum()).item() < 1e-9 and not u.requires_grad  # its length does not matter
+    assert (
+        abs((w * w.grad).sum()).item() < 1e-9 and not u.requires_grad
+    )  # its length does not matter
     kept, net = u.clone(), gramme.compile(layer.eval(), backend="tcc")
-    assert_bits_equal(net(gramme.ones(1, 5, dtype=gramme.float64)).detach(), layer(gramme.ones(1, 5, dtype=gramme.float64)).detach())
+    assert_bits_equal(
+        net(gramme.ones(1, 5, dtype=gramme.float64)).detach(),
+        layer(gramme.ones(1, 5, dtype=gramme.float64)).detach(),
+    )
     assert_bits_equal(u, kept)
     wide = nn.utils.parametrizations.spectral_norm(nn.ConvTranspose1d(4, 2, 3))
-    assert wide.parametrizations.weight[0]._u.shape == (2,) and "parametrizations.weight.0._u" in wide.state_dict()
+    assert (
+        wide.parametrizations.weight[0]._u.shape == (2,)
+        and "parametrizations.weight.0._u" in wide.state_dict()
+    )
 
 
 def test_weight_norm():
@@ -409,7 +515,9 @@ def test_weight_norm():
     assert lengths.shape == (2, 1)
     with gramme.no_grad():
         lengths.fill_(2.0)
-    np.testing.assert_allclose(np.linalg.norm(layer.weight.detach().numpy(), axis=1), [2, 2], rtol=1e-6)
+    np.testing.assert_allclose(
+        np.linalg.norm(layer.weight.detach().numpy(), axis=1), [2, 2], rtol=1e-6
+    )
     layer(gramme.ones(1, 3)).sum().backward()
     # the gradient of a direction is orthogonal to it
     v = layer.parametrizations.weight.original1
@@ -422,7 +530,9 @@ def test_windows_as_columns_and_back():
     x = gramme.tensor(normal(2, 3, 5, 6))
     columns = nn.Unfold((2, 3), padding=(0, 1), stride=(1, 2))(x)
     around = np.pad(x.numpy(), ((0, 0), (0, 0), (0, 0), (1, 1)))
-    windows = [around[:, :, i : i + 2, j : j + 3].reshape(2, -1) for i in range(4) for j in (0, 2, 4)]
+    windows = [
+        around[:, :, i : i + 2, j : j + 3].reshape(2, -1) for i in range(4) for j in (0, 2, 4)
+    ]
     np.testing.assert_array_equal(columns.numpy(), np.stack(windows, -1))
     counts = nn.Fold((5, 6), (2, 3), padding=(0, 1), stride=(1, 2))(gramme.ones(columns.shape))
     back = nn.Fold((5, 6), (2, 3), padding=(0, 1), stride=(1, 2))(columns)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of the tape: where they lead, hooks before and after them, gradient edges.  Orders and values are torch's."""
+"""Nodes of the tape: where they lead, hooks before and after them, gradient edges.  Orders and
+values are torch's."""
 
 import contextlib
 import gc
@@ -35,9 +36,19 @@ def test_names_and_edges():
     z = (y + x).exp()
     fn = z.grad_fn
     add, number = fn.next_functions[0]
-    assert isinstance(fn, Node) and fn.name() == "ExpBackward0" and add.name() == "AddBackward0" and number == 0
+    assert (
+        isinstance(fn, Node)
+        and fn.name() == "ExpBackward0"
+        and add.name() == "AddBackward0"
+        and number == 0
+    )
     (mul, _), (acc, _) = add.next_functions
-    assert mul is y.grad_fn and acc.name() == "AccumulateGrad" and acc.variable is x and acc.next_functions == ()
+    assert (
+        mul is y.grad_fn
+        and acc.name() == "AccumulateGrad"
+        and acc.variable is x
+        and acc.next_functions == ()
+    )
     assert mul.next_functions == ((acc, 0), (None, 0))
     assert x.grad_fn is None
     with pytest.raises(AttributeError, match="MulBackward0 has no attribute 'variable'"):
@@ -175,7 +186,12 @@ def test_gradient_edges():
     z = y * y
     s = z.sum()
     ey, ex, ez = map(get_gradient_edge, (y, x, z))
-    assert isinstance(ey, GradientEdge) and ey.node is y.grad_fn and ey.output_nr == 0 and ex.node.variable is x
+    assert (
+        isinstance(ey, GradientEdge)
+        and ey.node is y.grad_fn
+        and ey.output_nr == 0
+        and ex.node.variable is x
+    )
     want = values(G.autograd.grad(s, [y, x, w], retain_graph=True))
     assert values(G.autograd.grad(s, [ey, ex, w], retain_graph=True)) == want
     assert values(G.autograd.grad([get_gradient_edge(s)], [ey], retain_graph=True)) == want[:1]
@@ -219,7 +235,9 @@ def test_nodes_of_compiled_functions(way):
     x, w = leaf(1.0, 2.0), leaf(3.0, 4.0)
     y = f(x, w)
     want = values(G.autograd.grad((x * w).sin(), [x, w], G.ones(2) * 2))
-    assert y.grad_fn.name() == "CompiledBackward" and [fn.variable for fn, _ in y.grad_fn.next_functions] == [x, w]
+    assert y.grad_fn.name() == "CompiledBackward" and [
+        fn.variable for fn, _ in y.grad_fn.next_functions
+    ] == [x, w]
     y.grad_fn.register_prehook(lambda grads: (grads[0] * 2,))
     y.grad_fn.register_hook(lambda inputs, outputs: log.append((values(inputs), values(outputs))))
     with way():
@@ -242,7 +260,8 @@ SEEN = {
 
 @pytest.mark.parametrize("name", SEEN)
 def test_hooks_on_nodes_see_no_index_and_no_mask(name):
-    """As many gradients as next_functions has pairs: an input that never gets one is none of them.  What a hook gives goes to its input."""
+    """As many gradients as next_functions has pairs: an input that never gets one is none of them.
+    What a hook gives goes to its input."""
     f, n = SEEN[name]
     x, y = G.tensor([1.0, -2.0], requires_grad=True), G.tensor([3.0, 4.0], requires_grad=True)
     fn = f(x, y).grad_fn
@@ -251,6 +270,9 @@ def test_hooks_on_nodes_see_no_index_and_no_mask(name):
     want = [None if t.grad is None else (t.grad * 10).tolist() for t in (x, y)]
     x.grad = y.grad = None
     z, seen = f(x, y), []
-    z.grad_fn.register_hook(lambda inputs, outputs: seen.append(len(inputs)) or tuple(None if g is None else g * 10 for g in inputs))
+    z.grad_fn.register_hook(
+        lambda inputs, outputs: seen.append(len(inputs))
+        or tuple(None if g is None else g * 10 for g in inputs)
+    )
     z.sum().backward()
     assert seen == [n] and [None if t.grad is None else t.grad.tolist() for t in (x, y)] == want

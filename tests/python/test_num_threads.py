@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many threads there are changes no bit, and no more than it says are used; the child of a fork has its own."""
+"""How many threads there are changes no bit, and no more than it says are used; the child of a fork
+has its own."""
 
 import os
 import subprocess
@@ -15,16 +16,39 @@ BACK_ENDS = [b for b in ("eager", "tcc", "cc") if b in G.compiler.list_backends(
 CASES = {
     "one stretch, odd length": (lambda x: x * G.sigmoid(x) + 2 * G.tanh(x), (300_003,)),
     "rows": (lambda x: G.softmax(x, -1), (301, 1001)),
-    "rows and what they leave": (lambda x: (x - x.mean(-1, keepdim=True)).exp().sum(-1), (700, 513)),
+    "rows and what they leave": (
+        lambda x: (x - x.mean(-1, keepdim=True)).exp().sum(-1),
+        (700, 513),
+    ),
     "cheap, much memory": (lambda x: x * 2 + 1, (1_000_001,)),
     "crosswise": (lambda x: (x.t() * 2 + x).exp(), (600, 600)),
     "a row for all rows": (lambda x: (x * x[0] + x[:, :1]).tanh(), (400, 777)),
     "sums of rows": (lambda x: x.sum(-1), (1000, 700)),
     "sums of columns": (lambda x: x.exp().sum(0), (1000, 700)),
-    "convolution": (lambda x: F.conv2d(x.reshape(2, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1), (2 * 8 * 60 * 61,)),
-    "convolution of one image": (lambda x: F.conv2d(x.reshape(1, 32, 40, 41), x[: 32 * 32 * 9].reshape(32, 32, 3, 3), padding=1), (32 * 40 * 41,)),
-    "convolution of many small images": (lambda x: F.conv2d(x.reshape(6, 70, 9, 10), x[: 50 * 70 * 9].reshape(50, 70, 3, 3), padding=1), (6 * 70 * 9 * 10,)),
-    "pointwise convolution": (lambda x: F.conv2d(x.reshape(2, 200, 21, 22), x[: 300 * 200].reshape(300, 200, 1, 1), stride=2), (2 * 200 * 21 * 22,)),
+    "convolution": (
+        lambda x: F.conv2d(
+            x.reshape(2, 8, 60, 61), x[: 16 * 8 * 9].reshape(16, 8, 3, 3), padding=1
+        ),
+        (2 * 8 * 60 * 61,),
+    ),
+    "convolution of one image": (
+        lambda x: F.conv2d(
+            x.reshape(1, 32, 40, 41), x[: 32 * 32 * 9].reshape(32, 32, 3, 3), padding=1
+        ),
+        (32 * 40 * 41,),
+    ),
+    "convolution of many small images": (
+        lambda x: F.conv2d(
+            x.reshape(6, 70, 9, 10), x[: 50 * 70 * 9].reshape(50, 70, 3, 3), padding=1
+        ),
+        (6 * 70 * 9 * 10,),
+    ),
+    "pointwise convolution": (
+        lambda x: F.conv2d(
+            x.reshape(2, 200, 21, 22), x[: 300 * 200].reshape(300, 200, 1, 1), stride=2
+        ),
+        (2 * 200 * 21 * 22,),
+    ),
     "two large products": (lambda x: x @ (x.t() @ x), (301, 517)),
     "a long product": (lambda x: x @ x.t(), (260, 5003)),
     "a flat product": (lambda x: x.t() @ x, (17, 1024)),
@@ -34,7 +58,10 @@ CASES = {
     "a matrix and a vector": (lambda x: x @ x[0], (1501, 1003)),
     "a vector and a matrix": (lambda x: x[:, 0] @ x, (1501, 1003)),
     "a row and a turned matrix": (lambda x: x[:1] @ x.t(), (1501, 1003)),
-    "a product of half precision": (lambda x: (x.bfloat16() @ x.t().bfloat16()).float(), (301, 517)),
+    "a product of half precision": (
+        lambda x: (x.bfloat16() @ x.t().bfloat16()).float(),
+        (301, 517),
+    ),
     "maxima of windows": (lambda x: F.max_pool2d(x, 3, 2, 1), (2, 40, 63, 65)),
     "means of windows": (lambda x: F.avg_pool2d(x, 2), (2, 40, 63, 65)),
     "a batch norm": (
@@ -65,7 +92,12 @@ CASES = {
         (2, 3, 130, 40),
     ),
     "a factor": (lambda x: G.linalg.cholesky(x @ x.t() + 200 * G.eye(70)), (70, 70)),
-    "depthwise": (lambda x: F.conv2d(x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32), (2 * 32 * 60 * 61,)),
+    "depthwise": (
+        lambda x: F.conv2d(
+            x.reshape(2, 32, 60, 61), x[: 32 * 9].reshape(32, 1, 3, 3), padding=1, groups=32
+        ),
+        (2 * 32 * 60 * 61,),
+    ),
 }
 
 
@@ -111,7 +143,13 @@ x = G.randn(2_000_003)
 G.compile(lambda x: x.exp().tanh(), backend="tcc")(x)
 print(G.get_num_threads(), len(os.listdir("/proc/self/task")))
 """
-    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "GRAMME_NUM_THREADS": str(n)}, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "GRAMME_NUM_THREADS": str(n)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert done.stdout.split() == [str(n), str(n)]
 
 

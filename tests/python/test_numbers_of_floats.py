@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers beyond the largest of a floating dtype: an error where they are stored, infinity where they are computed with."""
+"""Numbers beyond the largest of a floating dtype: an error where they are stored, infinity where
+they are computed with."""
 
 import math
 
@@ -9,7 +10,11 @@ import gramme
 
 F = gramme.nn.functional
 INF = math.inf
-LARGEST = {gramme.float16: 65504.0, gramme.bfloat16: 3.3895313892515355e38, gramme.float32: 3.4028234663852886e38}
+LARGEST = {
+    gramme.float16: 65504.0,
+    gramme.bfloat16: 3.3895313892515355e38,
+    gramme.float32: 3.4028234663852886e38,
+}
 TRUE_FALSE = gramme.tensor([True, False])
 
 
@@ -60,7 +65,10 @@ def test_a_stored_number_is_not_beyond_the_largest(name, dtype):
         assert [f(t)[0].item() for f in ways(lambda t: STORED[name](t, 4 * most))] == [INF] * 3
         return
     for f in ways(lambda t: STORED[name](t, beyond)) + [lambda t: STORED[name](t, -beyond)]:
-        with pytest.raises(RuntimeError, match=f"value cannot be converted to type {str(dtype)[7:]} without overflow"):
+        with pytest.raises(
+            RuntimeError,
+            match=f"value cannot be converted to type {str(dtype)[7:]} without overflow",
+        ):
             f(t)
     for number in (most, -most, INF, -INF, math.nan):
         got = STORED[name](t, number)[0].item()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The back end nvrtc, from Python to a simulated GPU: results and gradients beside plain execution, and what is said when something fails.
+"""The back end nvrtc, from Python to a simulated GPU: results and gradients beside plain execution,
+and what is said when something fails.
 
-tests/gpu has the driver and the compiler that stand in for CUDA's: the same text and the same launches as on a GPU."""
+tests/gpu has the driver and the compiler that stand in for CUDA's: the same text and the same
+launches as on a GPU."""
 
 import os
 import subprocess
@@ -41,7 +43,8 @@ NUMBERS_THAT_ARE_SIZES = {
     "a variance": lambda x: x.var(-1),
     "filled": lambda x: gramme.full_like(x, x.shape[1]) - x,
     "counted from": lambda x: x + gramme.arange(x.shape[1], 2 * x.shape[1], device=x.device),
-    "counted by": lambda x: x + gramme.arange(0, x.shape[0] * x.shape[1], x.shape[0], device=x.device),
+    "counted by": lambda x: x
+    + gramme.arange(0, x.shape[0] * x.shape[1], x.shape[0], device=x.device),
 }
 
 
@@ -67,7 +70,9 @@ def test_attention_with_a_causal_mask_is_near_plain_execution():
 def test_training_steps_are_near_plain_execution():
     def run(compiled):
         gramme.manual_seed(1)
-        model = gramme.nn.Sequential(gramme.nn.Linear(12, 40), gramme.nn.ReLU(), gramme.nn.Linear(40, 5))
+        model = gramme.nn.Sequential(
+            gramme.nn.Linear(12, 40), gramme.nn.ReLU(), gramme.nn.Linear(40, 5)
+        )
         optimizer = gramme.optim.SGD(model.parameters(), lr=0.1)
         x, t = gramme.randn(30, 12), gramme.randint(0, 5, (30,))
 
@@ -94,8 +99,14 @@ def test_training_steps_are_near_plain_execution():
 def test_a_convolutional_net_trains_on_the_device_and_compiled():
     def run(place):
         gramme.manual_seed(1)
-        model = gramme.nn.Sequential(gramme.nn.Conv2d(2, 6, 3, padding=1), gramme.nn.ReLU(), gramme.nn.MaxPool2d(2), gramme.nn.Conv2d(6, 4, 3, groups=2),
-                                     gramme.nn.Flatten(), gramme.nn.Linear(4 * 4 * 4, 5))
+        model = gramme.nn.Sequential(
+            gramme.nn.Conv2d(2, 6, 3, padding=1),
+            gramme.nn.ReLU(),
+            gramme.nn.MaxPool2d(2),
+            gramme.nn.Conv2d(6, 4, 3, groups=2),
+            gramme.nn.Flatten(),
+            gramme.nn.Linear(4 * 4 * 4, 5),
+        )
         x, t = gramme.randn(3, 2, 12, 12), gramme.randint(0, 5, (3,))
         if place == "cuda":
             model, x, t = model.to("cuda"), x.cuda(), t.cuda()
@@ -139,7 +150,9 @@ def test_random_numbers_are_the_cpus():
     compiled = on_gpu(f)(x)
     same(plain[0], compiled[0])
     same(plain[1], compiled[1])
-    (near if REAL else same)(plain[2], compiled[2])  # the simulator's logarithm and cosine are the CPU's
+    (near if REAL else same)(
+        plain[2], compiled[2]
+    )  # the simulator's logarithm and cosine are the CPU's
 
 
 def test_strided_results_and_operands_that_begin_anywhere():
@@ -177,13 +190,18 @@ def test_an_index_out_of_range_is_an_error_that_names_the_line():
     same(compiled(x, gramme.tensor([1, 2])), f(x, gramme.tensor([1, 2])))
 
 
-# -- Tensors on the device -------------------------------------------------------------------------------------------------------
+# -- Tensors on the device -------------------------------------------------------------------------
 
 
 def test_tensors_move_and_eager_ops_run_there():
     x = gramme.randn(6, 5)
     y = x.to("cuda")
-    assert str(y.device) == "cuda" and y.device == gramme.device("cuda") and y.device.index == 0 and x.device.type == "cpu"
+    assert (
+        str(y.device) == "cuda"
+        and y.device == gramme.device("cuda")
+        and y.device.index == 0
+        and x.device.type == "cpu"
+    )
     assert y.to("cuda") is y and y.cuda() is y and x.cpu() is x
     z = gramme.tanh(y * 2 + 1).sum(0)
     assert z.device.type == "cuda"
@@ -253,7 +271,7 @@ def test_memory_is_counted():
     assert gramme.cuda.memory_allocated() == before <= gramme.cuda.memory_reserved()
 
 
-# -- Streams ---------------------------------------------------------------------------------------------------------------------
+# -- Streams ---------------------------------------------------------------------------------------
 
 
 def test_attention_is_near_plain_execution():
@@ -329,7 +347,9 @@ def test_dlpack_goes_with_a_stream():
     x, s = gramme.randn(1000), gramme.cuda.Stream()
     y = x.cuda() * 2
     assert y.__dlpack_device__() == (2, 0)
-    capsule = y.__dlpack__(stream=s.cuda_stream, max_version=(1, 0))  # s waits for what y's stream was given
+    capsule = y.__dlpack__(
+        stream=s.cuda_stream, max_version=(1, 0)
+    )  # s waits for what y's stream was given
     with gramme.cuda.stream(s):
         z = gramme.from_dlpack(capsule)
         assert z.device.type == "cuda"
@@ -348,7 +368,7 @@ def test_a_stream_of_another_library_is_taken_by_its_handle():
         assert gramme.cuda.current_stream() == s
 
 
-# -- What fails ends a process's use of the GPU: processes of their own ---------------------------------------------------------
+# -- What fails ends a process's use of the GPU: processes of their own ----------------------------
 
 PROGRAM = """
 import gramme
@@ -367,8 +387,20 @@ print("still", float(f(x)[0]) > 0.9)
 
 def run(tmp_path, options="", **environment):
     (tmp_path / "program.py").write_text(PROGRAM.replace("OPTIONS", options))
-    env = {**os.environ, "GRAMME_CUDA_DRIVER": FAKE, "GRAMME_NVRTC": FAKE, "GRAMME_CUBLASLT": FAKE, **environment}
-    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, env=env, timeout=100)
+    env = {
+        **os.environ,
+        "GRAMME_CUDA_DRIVER": FAKE,
+        "GRAMME_NVRTC": FAKE,
+        "GRAMME_CUBLASLT": FAKE,
+        **environment,
+    }
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "program.py")],
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=100,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -398,7 +430,9 @@ def test_no_driver_is_said_and_what_to_do(tmp_path):
 
 @simulated
 def test_without_a_driver_a_named_architecture_compiles_and_the_run_fails(tmp_path):
-    first, _, still = run(tmp_path, ', options={"arch": "sm_90"}', GRAMME_CUDA_DRIVER="/nonexistent/libcuda.so.1").splitlines()
+    first, _, still = run(
+        tmp_path, ', options={"arch": "sm_90"}', GRAMME_CUDA_DRIVER="/nonexistent/libcuda.so.1"
+    ).splitlines()
     assert first.startswith("BackendError") and "run: GRAMME_CUDA_DRIVER" in first
     assert still == "still True"
 
@@ -414,10 +448,15 @@ def test_no_compiler_is_said_and_what_to_install(tmp_path):
 def test_inspect_tells_what_the_machine_has():
     def inspect(**environment):
         env = {**os.environ, **environment}
-        return subprocess.run([os.environ["GM_PROGRAM"], "inspect", "nvrtc"], capture_output=True, text=True, env=env).stdout
+        return subprocess.run(
+            [os.environ["GM_PROGRAM"], "inspect", "nvrtc"], capture_output=True, text=True, env=env
+        ).stdout
 
     there = inspect()
-    assert "compiler   NVRTC 13.0" in there and "cuda:0     simulated GPU 0, compute capability 9.0" in there
+    assert (
+        "compiler   NVRTC 13.0" in there
+        and "cuda:0     simulated GPU 0, compute capability 9.0" in there
+    )
     missing = inspect(GRAMME_CUDA_DRIVER="/nonexistent/a.so", GRAMME_NVRTC="/nonexistent/b.so")
     assert "compiler   none: GRAMME_NVRTC=/nonexistent/b.so cannot be opened" in missing
     assert "devices    none: GRAMME_CUDA_DRIVER=/nonexistent/a.so cannot be opened" in missing
@@ -426,7 +465,17 @@ def test_inspect_tells_what_the_machine_has():
 @simulated
 def test_opt_shows_the_cuda_text(tmp_path):
     (tmp_path / "x.gm").write_text("f (%x: f32[8]) -> (%0) {\n  %0 = tanh %x\n}\n")
-    argv = [os.environ["GM_PROGRAM"], "opt", "--backend", "nvrtc", "--emit", "cuda", "--option", "arch=sm_90", str(tmp_path / "x.gm")]
+    argv = [
+        os.environ["GM_PROGRAM"],
+        "opt",
+        "--backend",
+        "nvrtc",
+        "--emit",
+        "cuda",
+        "--option",
+        "arch=sm_90",
+        str(tmp_path / "x.gm"),
+    ]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "GM_KERNEL (f0_tanh, 2, 1, 256)" in done.stdout and "V4_f32" in done.stdout
@@ -434,7 +483,8 @@ def test_opt_shows_the_cuda_text(tmp_path):
 
 # GPH-21
 def test_the_child_of_a_fork_is_told_that_it_has_no_gpu_and_its_parent_goes_on(tmp_path):
-    (tmp_path / "fork.py").write_text("""
+    (tmp_path / "fork.py").write_text(
+        """
 import os
 import gramme
 
@@ -457,8 +507,11 @@ os.close(write)
 print(os.fdopen(read).read())
 os.wait()
 print("parent", float((y + 1).cpu()[0]) > 1.9, float(c(x)[0]) > 0.9)
-""")
-    done = subprocess.run([sys.executable, str(tmp_path / "fork.py")], capture_output=True, text=True, timeout=100)
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(tmp_path / "fork.py")], capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 0, done.stderr
     *refused, cpu, parent = done.stdout.splitlines()
     assert len(refused) == 5 and "True" in cpu and parent == "parent True True", done.stdout
@@ -466,7 +519,7 @@ print("parent", float((y + 1).cpu()[0]) > 1.9, float(c(x)[0]) > 0.9)
         assert "forked after the back end had opened its device" in line and "spawn" in line, line
 
 
-# -- Kernels that are kept on disk ------------------------------------------------------------------------------------------------
+# -- Kernels that are kept on disk -----------------------------------------------------------------
 
 KEPT = """
 import time
@@ -482,7 +535,8 @@ print(round((time.perf_counter() - before) * 1e3, 3), float(y), float(x.grad[3])
 
 @pytest.fixture
 def kept(tmp_path):
-    """Runs KEPT with a cache in this folder: how many compilers ran, what was printed, what was said."""
+    """Runs KEPT with a cache in this folder: how many compilers ran, what was printed, what was
+    said."""
     log = tmp_path / "log"
     counted = tmp_path / "counted-cc"
     counted.write_text(f'#!/bin/sh\necho run >>{log}\nexec cc "$@"\n')
@@ -490,9 +544,24 @@ def kept(tmp_path):
 
     def run(factor=3, **environment):
         before = log.read_text().count("run") if log.exists() else 0
-        env = {**os.environ, "GRAMME_CUDA_DRIVER": FAKE, "GRAMME_NVRTC": FAKE, "GRAMME_CUBLASLT": FAKE, "GM_SIM_CC": str(counted), "GRAMME_LOGS": "cache",
-               "GRAMME_CACHE_DIR": str(tmp_path / "cache"), "GRAMME_CACHE": "1", **environment}
-        done = subprocess.run([sys.executable, "-c", KEPT.replace("FACTOR", str(factor))], capture_output=True, text=True, env=env, timeout=100)
+        env = {
+            **os.environ,
+            "GRAMME_CUDA_DRIVER": FAKE,
+            "GRAMME_NVRTC": FAKE,
+            "GRAMME_CUBLASLT": FAKE,
+            "GM_SIM_CC": str(counted),
+            "GRAMME_LOGS": "cache",
+            "GRAMME_CACHE_DIR": str(tmp_path / "cache"),
+            "GRAMME_CACHE": "1",
+            **environment,
+        }
+        done = subprocess.run(
+            [sys.executable, "-c", KEPT.replace("FACTOR", str(factor))],
+            capture_output=True,
+            text=True,
+            env=env,
+            timeout=100,
+        )
         assert done.returncode == 0, done.stderr
         ms, *numbers = done.stdout.split(maxsplit=1)
         return (log.read_text().count("run") if log.exists() else 0) - before, numbers, done.stderr

@@ -69,9 +69,22 @@ def test_strangers_are_refused_by_python_itself():
 
 
 def test_promotion_follows_torch():
-    i, f, d, b = gramme.tensor([1]), gramme.tensor([1.0]), gramme.tensor([1.0], dtype=gramme.float64), gramme.tensor([True])
-    assert (i + f).dtype is gramme.float32 and (f + d).dtype is gramme.float64 and (b + i).dtype is gramme.int64
-    assert (i + 1.5).dtype is gramme.float32 and (f + 1).dtype is gramme.float32 and (i / i).dtype is gramme.float32
+    i, f, d, b = (
+        gramme.tensor([1]),
+        gramme.tensor([1.0]),
+        gramme.tensor([1.0], dtype=gramme.float64),
+        gramme.tensor([True]),
+    )
+    assert (
+        (i + f).dtype is gramme.float32
+        and (f + d).dtype is gramme.float64
+        and (b + i).dtype is gramme.int64
+    )
+    assert (
+        (i + 1.5).dtype is gramme.float32
+        and (f + 1).dtype is gramme.float32
+        and (i / i).dtype is gramme.float32
+    )
     assert (i + gramme.tensor(1.0, dtype=gramme.float64)).dtype is gramme.float64
     assert (f + gramme.tensor(1.0, dtype=gramme.float64)).dtype is gramme.float32
     assert gramme.promote_types(gramme.uint8, gramme.int32) is gramme.int32
@@ -131,8 +144,10 @@ def test_inplace_refuses_to_grow_or_change_dtype():
 
 
 INDICES = [
-    0, -1, slice(None), slice(1, None), slice(None, None, 2), slice(-2, None), (0, 1), (slice(None), 1), (..., 0),
-    (None, 0), (slice(None), None), (slice(0, 1), slice(1, 3)), ([0, 1],), [1, 0], (slice(None), [2, 0]),
+    0, -1, slice(None), slice(1, None), slice(None, None, 2), slice(-2, None), (0, 1),
+    (slice(None), 1), (..., 0),
+    (None, 0), (slice(None), None), (slice(0, 1), slice(1, 3)), ([0, 1],), [1, 0],
+    (slice(None), [2, 0]),
 ]  # fmt: skip
 
 

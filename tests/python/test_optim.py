@@ -45,10 +45,14 @@ def sgd(lr, momentum=0.0, dampening=0.0, weight_decay=0.0, nesterov=False, maxim
     ],
 )
 def test_sgd_follows_its_formula(options):
-    np.testing.assert_allclose(run(lambda p: optim.SGD(p, lr=0.05, **options)), sgd(0.05, **options), rtol=1e-12)
+    np.testing.assert_allclose(
+        run(lambda p: optim.SGD(p, lr=0.05, **options)), sgd(0.05, **options), rtol=1e-12
+    )
 
 
-def adam(lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False, amsgrad=False, steps=6):
+def adam(
+    lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False, amsgrad=False, steps=6
+):
     w, m, v, top = START.copy(), 0.0, 0.0, 0.0
     for step in range(steps):
         g = gradient(w, step)
@@ -64,14 +68,24 @@ def adam(lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, decoupled=False, am
     return w
 
 
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"betas": (0.5, 0.6), "eps": 1e-3}])
+@pytest.mark.parametrize(
+    "options", [{}, {"weight_decay": 0.1}, {"amsgrad": True}, {"betas": (0.5, 0.6), "eps": 1e-3}]
+)
 def test_adam_follows_its_formula(options):
-    np.testing.assert_allclose(run(lambda p: optim.Adam(p, lr=0.1, **options)), adam(0.1, **options), rtol=1e-11)
+    np.testing.assert_allclose(
+        run(lambda p: optim.Adam(p, lr=0.1, **options)), adam(0.1, **options), rtol=1e-11
+    )
     decayed = {"weight_decay": 0.01, **options}
-    np.testing.assert_allclose(run(lambda p: optim.AdamW(p, lr=0.1, **options)), adam(0.1, decoupled=True, **decayed), rtol=1e-11)
+    np.testing.assert_allclose(
+        run(lambda p: optim.AdamW(p, lr=0.1, **options)),
+        adam(0.1, decoupled=True, **decayed),
+        rtol=1e-11,
+    )
 
 
-@pytest.mark.parametrize("make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.AdamW(p, lr=0.1)])
+@pytest.mark.parametrize(
+    "make", [lambda p: optim.SGD(p, lr=0.1, momentum=0.9), lambda p: optim.AdamW(p, lr=0.1)]
+)
 def test_state_can_be_saved_and_restored(make):
     a = gramme.tensor(START, requires_grad=True)
     first = make([a])
@@ -86,7 +100,9 @@ def test_state_can_be_saved_and_restored(make):
         optimizer.step()
     gramme.testing.assert_bits_equal(a, b)
     with pytest.raises(ValueError, match="groups"):
-        make([gramme.ones(1, requires_grad=True), gramme.ones(1)]).load_state_dict(first.state_dict())
+        make([gramme.ones(1, requires_grad=True), gramme.ones(1)]).load_state_dict(
+            first.state_dict()
+        )
 
 
 def test_groups_have_options_of_their_own():

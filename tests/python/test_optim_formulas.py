@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers against the formulas of their papers, in numpy and float64; and compiled steps against plain ones, to the bit."""
+"""Optimizers against the formulas of their papers, in numpy and float64; and compiled steps against
+plain ones, to the bit."""
 
 import warnings
 
@@ -16,7 +17,8 @@ START = np.array([1.0, -2.0, 3.0, 0.25])
 
 @pytest.fixture(autouse=True)
 def forget():
-    """All optimizers share the code of Optimizer.step(), which is compiled for a few of them only."""
+    """All optimizers share the code of Optimizer.step(), which is compiled for a few of them
+    only."""
     gramme._dynamo.reset()
 
 
@@ -104,7 +106,9 @@ def radam(lr=1e-3, betas=(0.9, 0.999), eps=1e-8):
 def rprop(lr=0.01, etas=(0.5, 1.2), sizes=(1e-6, 50)):
     def update(w, g, t, m):
         sign = np.sign(g * m.get("g", 0 * g))
-        m["s"] = np.clip(m.get("s", lr) * np.where(sign > 0, etas[1], np.where(sign < 0, etas[0], 1)), *sizes)
+        m["s"] = np.clip(
+            m.get("s", lr) * np.where(sign > 0, etas[1], np.where(sign < 0, etas[0], 1)), *sizes
+        )
         m["g"] = np.where(sign < 0, 0, g)
         return w - np.sign(m["g"]) * m["s"]
 
@@ -121,17 +125,29 @@ def asgd(lr=0.01, lambd=1e-4, alpha=0.75):
 
 CASES = {
     "Adagrad": (optim.Adagrad, {}, adagrad()),
-    "Adagrad-decay": (optim.Adagrad, {"lr_decay": 0.1, "initial_accumulator_value": 0.3}, adagrad(lr_decay=0.1, initial=0.3)),
+    "Adagrad-decay": (
+        optim.Adagrad,
+        {"lr_decay": 0.1, "initial_accumulator_value": 0.3},
+        adagrad(lr_decay=0.1, initial=0.3),
+    ),
     "Adadelta": (optim.Adadelta, {}, adadelta()),
     "Adadelta-rho": (optim.Adadelta, {"lr": 0.3, "rho": 0.5}, adadelta(0.3, 0.5)),
     "RMSprop": (optim.RMSprop, {}, rmsprop()),
-    "RMSprop-centered": (optim.RMSprop, {"momentum": 0.9, "centered": True}, rmsprop(momentum=0.9, centered=True)),
+    "RMSprop-centered": (
+        optim.RMSprop,
+        {"momentum": 0.9, "centered": True},
+        rmsprop(momentum=0.9, centered=True),
+    ),
     "Adamax": (optim.Adamax, {}, adamax()),
     "NAdam": (optim.NAdam, {}, nadam()),
     "RAdam": (optim.RAdam, {}, radam()),
     "RAdam-short": (optim.RAdam, {"lr": 0.1, "betas": (0.8, 0.9)}, radam(0.1, (0.8, 0.9))),
     "Rprop": (optim.Rprop, {}, rprop()),
-    "Rprop-etas": (optim.Rprop, {"lr": 0.3, "etas": (0.2, 2.0), "step_sizes": (0.1, 0.5)}, rprop(0.3, (0.2, 2.0), (0.1, 0.5))),
+    "Rprop-etas": (
+        optim.Rprop,
+        {"lr": 0.3, "etas": (0.2, 2.0), "step_sizes": (0.1, 0.5)},
+        rprop(0.3, (0.2, 2.0), (0.1, 0.5)),
+    ),
     "ASGD": (optim.ASGD, {"lambd": 0.1}, asgd(lambd=0.1)),
 }
 OTHERS = {
@@ -167,14 +183,22 @@ def test_the_step_follows_its_formula(name):
 def test_weight_decay_and_maximize(name):
     cls, options, update = CASES[name]
     options = {**options, "weight_decay": 0.1, "maximize": True}
-    np.testing.assert_allclose(trained(cls, options)[0].numpy(), follow(update, sign=-1, decay=0.1), rtol=1e-9)
+    np.testing.assert_allclose(
+        trained(cls, options)[0].numpy(), follow(update, sign=-1, decay=0.1), rtol=1e-9
+    )
 
 
 def test_asgd_keeps_the_mean_of_what_the_parameter_was():
     points = []
-    _, optimizer = trained(optim.ASGD, {"t0": 3, "lr": 0.1}, change=lambda o: points.append(o.param_groups[0]["params"][0].detach().numpy().copy()))
+    _, optimizer = trained(
+        optim.ASGD,
+        {"t0": 3, "lr": 0.1},
+        change=lambda o: points.append(o.param_groups[0]["params"][0].detach().numpy().copy()),
+    )
     (state,) = optimizer.state.values()
-    np.testing.assert_allclose(state["ax"].numpy(), np.mean(points[4:], axis=0), rtol=1e-12)  # mu is 1/k from the second step after t0 on
+    np.testing.assert_allclose(
+        state["ax"].numpy(), np.mean(points[4:], axis=0), rtol=1e-12
+    )  # mu is 1/k from the second step after t0 on
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -183,7 +207,9 @@ def test_a_compiled_step_gives_the_same_bits(name, backend):
     cls, options = KINDS[name]
     for dtype in (gramme.float32, gramme.float64):
         want, plain = trained(cls, options, dtype=dtype)
-        got, compiled = trained(cls, options, around=lambda step: gramme.compile(step, backend=backend), dtype=dtype)
+        got, compiled = trained(
+            cls, options, around=lambda step: gramme.compile(step, backend=backend), dtype=dtype
+        )
         assert_bits_equal(got, want)
         (a,), (b,) = plain.state.values(), compiled.state.values()
         assert list(a) == list(b)
@@ -195,7 +221,12 @@ def test_a_compiled_step_gives_the_same_bits(name, backend):
 def test_a_compiled_step_is_one_graph_for_the_first_step_and_one_for_all_others(name):
     cls, options = KINDS[name]
     counter = CompileCounter()
-    trained(cls, options, steps=6, around=lambda step: gramme.compile(step, backend=counter, fullgraph=True))
+    trained(
+        cls,
+        options,
+        steps=6,
+        around=lambda step: gramme.compile(step, backend=counter, fullgraph=True),
+    )
     assert counted(counter.frame_count) == 2
 
 
@@ -209,7 +240,9 @@ def test_a_learning_rate_that_is_a_tensor_may_change_without_compiling_again(nam
 
     options = {**options, "lr": gramme.tensor(0.25)}
     want, _ = trained(cls, options, change=half)
-    got, _ = trained(cls, options, around=lambda step: gramme.compile(step, backend=counter), change=half)
+    got, _ = trained(
+        cls, options, around=lambda step: gramme.compile(step, backend=counter), change=half
+    )
     assert_bits_equal(got, want)
     assert counted(counter.frame_count) == 2
     assert options["lr"].item() == 0.25  # the group has one of its own
@@ -240,7 +273,11 @@ def test_a_state_of_another_dtype_gets_the_parameters():
     state["state"][0]["step"] = 8  # a plain number, as older files have it
     second.load_state_dict(state)
     (state,) = second.state.values()
-    assert state["exp_avg"].dtype is gramme.float32 and state["step"].dtype is gramme.float64 and state["step"].item() == 8
+    assert (
+        state["exp_avg"].dtype is gramme.float32
+        and state["step"].dtype is gramme.float64
+        and state["step"].item() == 8
+    )
 
 
 def rosenbrock(w):
@@ -250,7 +287,9 @@ def rosenbrock(w):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_lbfgs_finds_the_minimum_of_rosenbrocks_function(compiled):
     w = gramme.tensor([-1.2, 1.0], dtype=gramme.float64, requires_grad=True)
-    optimizer = optim.LBFGS([w], line_search_fn="strong_wolfe", max_iter=100, tolerance_change=1e-15)
+    optimizer = optim.LBFGS(
+        [w], line_search_fn="strong_wolfe", max_iter=100, tolerance_change=1e-15
+    )
     loss_of = gramme.compile(rosenbrock, backend="tcc") if compiled else rosenbrock
 
     def closure():
@@ -269,8 +308,13 @@ def test_lbfgs_solves_a_quadratic_in_as_many_steps_as_it_has_dimensions():
     q = rng.normal(size=(5, 5))
     q = q @ q.T + np.eye(5)
     b = rng.normal(size=5)
-    parts = [gramme.zeros(2, dtype=gramme.float64, requires_grad=True), gramme.zeros(3, 1, dtype=gramme.float64, requires_grad=True)]
-    optimizer = optim.LBFGS(parts, max_iter=40, line_search_fn="strong_wolfe", tolerance_change=1e-14)
+    parts = [
+        gramme.zeros(2, dtype=gramme.float64, requires_grad=True),
+        gramme.zeros(3, 1, dtype=gramme.float64, requires_grad=True),
+    ]
+    optimizer = optim.LBFGS(
+        parts, max_iter=40, line_search_fn="strong_wolfe", tolerance_change=1e-14
+    )
     matrix, vector = gramme.tensor(q), gramme.tensor(b)
 
     def closure():
@@ -281,7 +325,11 @@ def test_lbfgs_solves_a_quadratic_in_as_many_steps_as_it_has_dimensions():
         return loss
 
     optimizer.step(closure)
-    np.testing.assert_allclose(np.concatenate([p.detach().numpy().reshape(-1) for p in parts]), np.linalg.solve(q, b), rtol=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate([p.detach().numpy().reshape(-1) for p in parts]),
+        np.linalg.solve(q, b),
+        rtol=1e-6,
+    )
 
 
 def test_lbfgs_says_what_it_cannot_take():
@@ -302,7 +350,9 @@ def test_hooks_of_steps_and_states():
         optimizer.register_step_post_hook(lambda o, args, kwargs: seen.append(("after", w.item()))),
         optimizer.register_state_dict_pre_hook(lambda o: seen.append("save")),
         optimizer.register_state_dict_post_hook(lambda o, state: {**state, "more": 1}),
-        optimizer.register_load_state_dict_pre_hook(lambda o, state: seen.append(("load", state["more"]))),
+        optimizer.register_load_state_dict_pre_hook(
+            lambda o, state: seen.append(("load", state["more"]))
+        ),
         optimizer.register_load_state_dict_post_hook(lambda o: seen.append("loaded")),
     ]
     w.grad = gramme.ones(1)
@@ -338,7 +388,11 @@ def test_lists_of_parameters_may_be_changed_by_hand():
     optimizer.param_groups[0]["params"].append(c)
     optimizer.step()
     assert (a.item(), b.item(), c.item()) == (0.75, 2 - 0.5 - 0.75, 2.5)  # b has kept its momentum
-    assert c in optimizer.state and optimizer.state[b]["momentum_buffer"].item() == 1.5 and len(optimizer.state) == 3
+    assert (
+        c in optimizer.state
+        and optimizer.state[b]["momentum_buffer"].item() == 1.5
+        and len(optimizer.state) == 3
+    )
     del optimizer.state[b]
     assert b not in optimizer.state and len(optimizer.state) == 2
 

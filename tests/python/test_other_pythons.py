@@ -15,14 +15,21 @@ TAG = f"cpython-{sys.version_info[0]}{sys.version_info[1]}"
 
 
 def import_beside(tmp_path, *modules):
-    """What a Python says that imports a package with these extension modules, which are no libraries."""
+    """What a Python says that imports a package with these extension modules, which are no
+    libraries."""
     folder = tmp_path / "gramme"
     folder.mkdir()
     for name in ("__init__.py", "_built_for.py"):
         shutil.copy(os.path.join(PACKAGE, name), folder)
     for name in modules:
         (folder / name).write_bytes(b"no library")
-    done = subprocess.run([sys.executable, "-c", "import gramme"], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    done = subprocess.run(
+        [sys.executable, "-c", "import gramme"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert done.returncode == 1
     return done.stderr
 
@@ -31,7 +38,10 @@ def import_beside(tmp_path, *modules):
     "modules, versions",
     [
         (["_core.cpython-399-x86_64-linux-gnu.so"], "is built for CPython 3.99"),
-        (["_core.cpython-399-x86_64-linux-gnu.so", "_core.cpython-398t-x86_64-linux-gnu.so"], "is built for CPython 3.98, 3.99"),
+        (
+            ["_core.cpython-399-x86_64-linux-gnu.so", "_core.cpython-398t-x86_64-linux-gnu.so"],
+            "is built for CPython 3.98, 3.99",
+        ),
         ([], "has no extension module"),
     ],
 )

@@ -39,17 +39,29 @@ def step(fn):
             p.grad = None
         loss = fn(model, x)
         loss.backward()
-    return [t.detach().numpy().tobytes() for t in (loss, x.grad, *(p.grad for p in model.parameters()))]
+    return [
+        t.detach().numpy().tobytes() for t in (loss, x.grad, *(p.grad for p in model.parameters()))
+    ]
 
 
-@pytest.mark.parametrize("backend", [b for b in ("eager", "tcc") if b in gramme.compiler.list_backends()])
+@pytest.mark.parametrize(
+    "backend", [b for b in ("eager", "tcc") if b in gramme.compiler.list_backends()]
+)
 @pytest.mark.parametrize("options", OPTIONS)
 def test_every_option_gives_the_bits_of_the_plain_call(backend, options):
     compiled = gramme.compile(loss_of, backend=backend, options=options, fullgraph=True)
     assert step(compiled) == step(loss_of)
 
 
-@pytest.mark.parametrize("options", [{"partition": "least"}, {"memory-budget": 2}, {"memory-budget": "half"}, {"memory-budget": -0.5}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition": "least"},
+        {"memory-budget": 2},
+        {"memory-budget": "half"},
+        {"memory-budget": -0.5},
+    ],
+)
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises(ValueError, match="partition|memory-budget"):
         gramme.compile(loss_of, backend="eager", options=options)(Block(), gramme.randn(3, 7, 16))
@@ -69,7 +81,9 @@ def test_graphs_are_the_same_in_every_process():
     for seed in ("0", "1", "77"):
         env = dict(os.environ, PYTHONHASHSEED=seed, GRAMME_LOGS="aot_graphs")
         program = PROGRAM.format(folder=os.path.dirname(__file__))
-        done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60
+        )
         assert done.returncode == 0, done.stderr
         assert "backward (" in done.stderr
         texts.add(done.stderr)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compiled code asks of its process: no page that is writable and executable at once, no libgomp, large buffers in huge pages, files only where
-memory will not do."""
+"""What compiled code asks of its process: no page that is writable and executable at once, no
+libgomp, large buffers in huge pages, files only where memory will not do."""
 
 import os
 import subprocess
@@ -36,19 +36,32 @@ def compiled(name): return g.compile(f, backend=name, options={"wait": True} if 
 
 
 def run(text, expect=0):
-    done = subprocess.run([sys.executable, "-c", FILTER + text], capture_output=True, text=True, env={**os.environ, "GRAMME_CACHE": "0"})
+    done = subprocess.run(
+        [sys.executable, "-c", FILTER + text],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GRAMME_CACHE": "0"},
+    )
     assert done.returncode == expect, done.stdout + done.stderr
     if "no filters" in done.stdout:
         pytest.skip("the kernel has no filters of system calls, or they are forbidden")
     return done.stdout
 
 
-pytestmark = pytest.mark.skipif(os.uname().machine != "x86_64", reason="the numbers of system calls are x86-64's")
+pytestmark = pytest.mark.skipif(
+    os.uname().machine != "x86_64", reason="the numbers of system calls are x86-64's"
+)
 
 
 @pytest.mark.parametrize("backend", BACK_ENDS)
 def test_no_page_is_writable_and_executable_at_once(backend):
-    assert run(f"no_page_that_is_written_and_run()\nprint(bool((compiled('{backend}')(x) == f(x)).all()))") == "True\n"
+    assert (
+        run(
+            f"no_page_that_is_written_and_run()\nprint(bool((compiled('{backend}')(x) == "
+            "f(x)).all()))"
+        )
+        == "True\n"
+    )
 
 
 def test_the_filter_of_these_tests_sees_such_pages():
@@ -59,14 +72,21 @@ def test_the_filter_of_these_tests_sees_such_pages():
 @pytest.mark.skipif("cc" not in BACK_ENDS, reason="the back end cc is not installed")
 @pytest.mark.parametrize("before", ["", "no_files_in_memory()\n"])
 def test_code_is_loaded_from_memory_and_without_that_from_a_folder(before, tmp_path):
-    text = before + "fs = [compiled('cc'), g.compile(lambda x: g.exp(x) * 2, backend='cc', options={'wait': True})]\n"
-    text += "print(bool((fs[0](x) == f(x)).all()), bool((fs[1](x) == g.exp(x) * 2).all()), 'memfd:gramme-cc' in open('/proc/self/maps').read())"
+    text = before + (
+        "fs = [compiled('cc'), g.compile(lambda x: g.exp(x) * 2, backend='cc', "
+        "options={'wait': True})]\n"
+    )
+    text += (
+        "print(bool((fs[0](x) == f(x)).all()), bool((fs[1](x) == g.exp(x) * 2).all()), "
+        "'memfd:gramme-cc' in open('/proc/self/maps').read())"
+    )
     assert run(text) == f"True True {not before}\n"
 
 
 @pytest.mark.skipif("cc" not in BACK_ENDS, reason="the back end cc is not installed")
 def test_libraries_are_told_apart():
-    # One descriptor's number serves them all, one after the other; so the names that the linker knows them by must differ.
+    # One descriptor's number serves them all, one after the other; so the names that the linker
+    # knows them by must differ.
     text = """
 fs = []
 for i in range(40):
@@ -80,8 +100,14 @@ print(all(bool((f(x) == g.tanh(x) * i).all()) for i, f in enumerate(fs)))
 
 
 def test_nothing_brings_libgomp_along():
-    text = "g.set_num_threads(2)\ny = g.randn(600, 600)\nfor name in g.compiler.list_backends():\n    if name in ('tcc', 'cc', 'eager', 'auto'):\n"
-    text += "        g.compile(lambda x: g.softmax(x @ x, -1), backend=name)(y)\ng.compiler.wait()\nprint('gomp' in open('/proc/self/maps').read())"
+    text = (
+        "g.set_num_threads(2)\ny = g.randn(600, 600)\nfor name in g.compiler.list_backends():\n    "
+        "if name in ('tcc', 'cc', 'eager', 'auto'):\n"
+    )
+    text += (
+        "        g.compile(lambda x: g.softmax(x @ x, -1), "
+        "backend=name)(y)\ng.compiler.wait()\nprint('gomp' in open('/proc/self/maps').read())"
+    )
     assert run(text) == "False\n"
 
 

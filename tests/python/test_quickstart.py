@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The script ./quickstart, with programs that stand in for dpkg, configure and make: what it runs, and what it says."""
+"""The script ./quickstart, with programs that stand in for dpkg, configure and make: what it runs,
+and what it says."""
 
 import os
 import pathlib
@@ -30,7 +31,7 @@ for word; do
 done
 echo "apt-get $*" >>"$STATE/log"
 """,
-    "autoreconf": 'touch configure',
+    "autoreconf": "touch configure",
     "id": "echo 0",
     "nproc": "echo 2",
     "make": """
@@ -67,8 +68,18 @@ def tree(tmp_path):
     (state / "log").write_text("")
 
     def run(*arguments, **variables):
-        environment = {"PATH": f"{bin_}:{os.environ['PATH']}", "STATE": str(state), "HOME": str(tmp_path), **variables}
-        done = subprocess.run(["bash", str(clone / "quickstart"), *arguments], env=environment, capture_output=True, text=True)
+        environment = {
+            "PATH": f"{bin_}:{os.environ['PATH']}",
+            "STATE": str(state),
+            "HOME": str(tmp_path),
+            **variables,
+        }
+        done = subprocess.run(
+            ["bash", str(clone / "quickstart"), *arguments],
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stdout + done.stderr
         log = (state / "log").read_text().splitlines()
         (state / "log").write_text("")
@@ -81,7 +92,11 @@ def tree(tmp_path):
 def test_the_first_run_configures_and_the_second_does_not(tree):
     assert tree("build")[1].count("configure") == 1
     said, programs, _ = tree("build")
-    assert "configure" not in programs and "config.status" not in programs and "apt-get" not in programs
+    assert (
+        "configure" not in programs
+        and "config.status" not in programs
+        and "apt-get" not in programs
+    )
     assert "all needed packages are installed" in said
 
 
@@ -89,7 +104,9 @@ def test_packages_for_tests_are_seen_by_configure(tree):
     tree()
     said, programs, log = tree("check")
     assert "installing check" in said
-    assert "config.status --recheck" in log and programs.index("config.status") < programs.index("make")
+    assert "config.status --recheck" in log and programs.index("config.status") < programs.index(
+        "make"
+    )
     assert "3 passed, 0 failed" in said
     assert "config.status" not in tree("check")[1]
 
@@ -112,4 +129,6 @@ def test_the_last_line_says_how_to_go_on(tree, arguments):
     assert said.splitlines()[-1].startswith("quickstart: next: ./build/in-tree python3 yours.py")
     assert "make -C build install" in said.splitlines()[-1]
     assert "2 files to compile" in said
-    assert any(line.startswith("in-tree python3 ../examples/digits.py") for line in log) == (not arguments)
+    assert any(line.startswith("in-tree python3 ../examples/digits.py") for line in log) == (
+        not arguments
+    )

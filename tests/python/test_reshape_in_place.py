@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""t_, transpose_, squeeze_, unsqueeze_, resize_ and set_: a tensor that becomes another in place."""
+"""t_, transpose_, squeeze_, unsqueeze_, resize_ and set_: a tensor that becomes another in
+place."""
 import numpy as np
 import pytest
 
@@ -26,9 +27,12 @@ def test_other_views_stay_and_see_the_elements():
 
 
 VERSIONS = {  # what nothing changes counts as a write, too, but for resize_
-    "squeeze_()": 1, "squeeze_(0)": 1, "squeeze_(-1)": 1, "squeeze_((0,))": 1, "t_()": 1, "transpose_(0, 0)": 1, "transpose_(0, -1)": 1, "swapaxes_(0, -1)": 1,
-    "swapdims_(0, 0)": 1, "unsqueeze_(0)": 1, "as_strided_(x.shape, x.stride())": 1, "set_(x)": 1, "set_(x.detach())": 1, "resize_(x.shape)": 0,
-    "resize_as_(x)": 0, "t_().t_()": 2, "squeeze_().squeeze_()": 2, "squeeze_().mul_(2).squeeze_()": 3,
+    "squeeze_()": 1, "squeeze_(0)": 1, "squeeze_(-1)": 1, "squeeze_((0,))": 1, "t_()": 1,
+    "transpose_(0, 0)": 1, "transpose_(0, -1)": 1, "swapaxes_(0, -1)": 1,
+    "swapdims_(0, 0)": 1, "unsqueeze_(0)": 1, "as_strided_(x.shape, x.stride())": 1, "set_(x)": 1,
+    "set_(x.detach())": 1, "resize_(x.shape)": 0,
+    "resize_as_(x)": 0, "t_().t_()": 2, "squeeze_().squeeze_()": 2,
+    "squeeze_().mul_(2).squeeze_()": 3,
 }  # fmt: skip
 
 
@@ -40,11 +44,19 @@ def test_versions_advance_where_nothing_changes(text, shape, backend):
         if way == "x.detach()[:]" and not shape:
             continue
         scope = {"torch": torch}
-        exec(f"def f(x):\n    y = {way}\n    y.{text.replace('(x', '(y').replace(' x.', ' y.')}\n    return y, x * 1", scope)
+        exec(
+            (
+                f"def f(x):\n    y = {way}\n    "
+                f"y.{text.replace('(x', '(y').replace(' x.', ' y.')}\n    return y, x * 1"
+            ),
+            scope,
+        )
         f = torch.compile(scope["f"], backend=backend, fullgraph=True) if backend else scope["f"]
         x = torch.zeros(shape)
         y, _ = f(x)
-        assert y._version == VERSIONS[text] and x._version == (VERSIONS[text] if way != "(x * 1)" else 0)
+        assert y._version == VERSIONS[text] and x._version == (
+            VERSIONS[text] if way != "(x * 1)" else 0
+        )
 
 
 @pytest.mark.parametrize("compile", [False, True])
@@ -94,7 +106,9 @@ def test_views_have_the_history_that_set_brings():
         assert w.grad.tolist() == [1, 3, 3] and w.tolist() == [1, 3, 3]
 
 
-@pytest.mark.parametrize("change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.transpose_(0, 1)])
+@pytest.mark.parametrize(
+    "change", [lambda x: x.unsqueeze_(0), lambda x: x.t_(), lambda x: x.transpose_(0, 1)]
+)
 def test_a_hook_on_what_was_changed_sees_what_arrives_at_its_views(change):
     """A view of it has its history from the new shape on, as behind a write."""
     w = torch.zeros(2, 3, requires_grad=True)
@@ -108,7 +122,8 @@ def test_a_hook_on_what_was_changed_sees_what_arrives_at_its_views(change):
 
 
 def left_behind(*before):
-    """A view, its leaf, and what the view was taken of, which has other memory by now; before: what was done to that, and to the view."""
+    """A view, its leaf, and what the view was taken of, which has other memory by now; before: what
+    was done to that, and to the view."""
     w = torch.ones(4, requires_grad=True)
     x = w * 3
     view = x[1:]

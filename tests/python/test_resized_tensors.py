@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""resize_, as_strided_ and `t.data = other`: a tensor that takes other elements, more of them, or other memory; and the memory itself, untyped_storage."""
+"""resize_, as_strided_ and `t.data = other`: a tensor that takes other elements, more of them, or
+other memory; and the memory itself, untyped_storage."""
 
 import numpy as np
 import pytest
@@ -15,7 +16,15 @@ def ramp(n=6, **options):
 
 
 @pytest.mark.parametrize(
-    "size, want", [((2, 2), [[0, 1], [2, 3]]), ((3,), [0, 1, 2]), ((6,), [0, 1, 2, 3, 4, 5]), ((0,), []), ((3, 2), [[0, 1], [2, 3], [4, 5]]), ((), 0)]
+    "size, want",
+    [
+        ((2, 2), [[0, 1], [2, 3]]),
+        ((3,), [0, 1, 2]),
+        ((6,), [0, 1, 2, 3, 4, 5]),
+        ((0,), []),
+        ((3, 2), [[0, 1], [2, 3], [4, 5]]),
+        ((), 0),
+    ],
 )
 @pytest.mark.parametrize("compile", [False, True])
 def test_a_tensor_is_resized_to_fewer_elements(size, want, compile):
@@ -33,7 +42,10 @@ def test_more_elements_than_the_memory_has_make_it_grow_under_all_views():
     assert x.resize_(12) is x and x.tolist() == [0, 1, 2, 3, 4, 5] + [0] * 6
     x[2] = 50
     assert view.tolist() == [1, 50] and plain.tolist() == [0, 1, 50, 3, 4, 5]
-    assert view.untyped_storage() == x.untyped_storage() == plain.untyped_storage() and view.untyped_storage().nbytes() == 48
+    assert (
+        view.untyped_storage() == x.untyped_storage() == plain.untyped_storage()
+        and view.untyped_storage().nbytes() == 48
+    )
     tail = ramp()[2:]
     tail.resize_(2, 4)[1] = 7
     assert tail[0].tolist() == [2, 3, 4, 5] and tail.untyped_storage().nbytes() == 40
@@ -53,7 +65,11 @@ def test_memory_grows_again_and_again_and_is_given_back(n):
 def test_the_layout_of_the_same_shape_stays_and_another_is_row_major():
     x = ramp().reshape(2, 3).t()
     assert x.resize_(3, 2).stride() == (1, 3) and x._version == 0
-    assert x.resize_(2, 3).stride() == (3, 1) and x._version == 1 and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (
+        x.resize_(2, 3).stride() == (3, 1)
+        and x._version == 1
+        and x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    )
     wide = ramp(3).expand(2, 3)
     assert wide.resize_(1, 3).tolist() == [[0, 1, 2]] and wide.stride() == (3, 1)
 
@@ -64,7 +80,11 @@ def test_the_layout_of_the_same_shape_stays_and_another_is_row_major():
         (lambda: ramp(requires_grad=True), (3,), "requires grad"),
         (lambda: ramp(requires_grad=True) * 2, (3,), "requires grad"),
         (lambda: ramp(), (-1,), "negative"),
-        (lambda: G.from_numpy(np.arange(4.0)), (8,), "not resizable: its 32 bytes are another library's, and 64"),
+        (
+            lambda: G.from_numpy(np.arange(4.0)),
+            (8,),
+            "not resizable: its 32 bytes are another library's, and 64",
+        ),
     ],
 )
 def test_what_cannot_be_resized_says_why(make, size, words):
@@ -100,7 +120,14 @@ def test_a_tensor_takes_other_elements_of_its_memory():
 
 
 @pytest.mark.parametrize("compile", [False, True])
-@pytest.mark.parametrize("size, stride, grad", [((3,), (2,), [2, 0, 4, 0, 6, 0]), ((3,), (0,), [12, 0, 0, 0, 0, 0]), ((2, 1), (1, 1), [2, 4, 0, 0, 0, 0])])
+@pytest.mark.parametrize(
+    "size, stride, grad",
+    [
+        ((3,), (2,), [2, 0, 4, 0, 6, 0]),
+        ((3,), (0,), [12, 0, 0, 0, 0, 0]),
+        ((2, 1), (1, 1), [2, 4, 0, 0, 0, 0]),
+    ],
+)
 def test_gradients_go_to_the_elements_that_were_taken(size, stride, grad, compile):
     def fn(a):
         b = a * 2
@@ -224,10 +251,23 @@ def test_data_of_a_tensor_that_requires_grad_is_floating():
 def test_a_storage_is_the_bytes_that_a_tensor_and_its_views_share():
     x = G.tensor([1, 2, 3], dtype=G.int16)
     s = x.untyped_storage()
-    assert isinstance(s, G.UntypedStorage) and len(s) == s.nbytes() == s.size() == 6 and s.element_size() == 1
-    assert s.tolist() == list(s) == [1, 0, 2, 0, 3, 0] and s[2] == 2 and s.data_ptr() == x.data_ptr()
-    assert s == x[1:].untyped_storage() and x[1:].untyped_storage().data_ptr() == x.data_ptr() and hash(s) == hash(x.view(-1).untyped_storage())
-    assert s != x.clone().untyped_storage() and repr(s) == "[gramme.UntypedStorage(device=cpu) of size 6]"
+    assert (
+        isinstance(s, G.UntypedStorage)
+        and len(s) == s.nbytes() == s.size() == 6
+        and s.element_size() == 1
+    )
+    assert (
+        s.tolist() == list(s) == [1, 0, 2, 0, 3, 0] and s[2] == 2 and s.data_ptr() == x.data_ptr()
+    )
+    assert (
+        s == x[1:].untyped_storage()
+        and x[1:].untyped_storage().data_ptr() == x.data_ptr()
+        and hash(s) == hash(x.view(-1).untyped_storage())
+    )
+    assert (
+        s != x.clone().untyped_storage()
+        and repr(s) == "[gramme.UntypedStorage(device=cpu) of size 6]"
+    )
     s[4] = 9
     assert x.tolist() == [1, 2, 9] and x._version == 1
     copy = s.clone()
@@ -240,7 +280,12 @@ def test_a_storage_is_the_bytes_that_a_tensor_and_its_views_share():
 def test_a_storage_grows_and_does_not_shrink():
     x = G.ones(2)
     s = x.untyped_storage()
-    assert s.resize_(4000) is s and x.tolist() == [1, 1] and s.nbytes() == 4000 and s.data_ptr() == x.data_ptr()
+    assert (
+        s.resize_(4000) is s
+        and x.tolist() == [1, 1]
+        and s.nbytes() == 4000
+        and s.data_ptr() == x.data_ptr()
+    )
     with pytest.raises(RuntimeError, match="cannot be made smaller"):
         s.resize_(0)
     with pytest.raises(RuntimeError, match="cannot take"):

@@ -6,8 +6,10 @@ import pytest
 
 import gramme
 from gramme import nn
+
 from gramme.nn.utils.rnn import (
-    PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence, pad_sequence, unpack_sequence, unpad_sequence,
+    PackedSequence, pack_padded_sequence, pack_sequence, pad_packed_sequence, pad_sequence,
+    unpack_sequence, unpad_sequence,
 )  # fmt: skip
 from gramme.testing import assert_bits_equal, assert_close
 
@@ -71,8 +73,16 @@ def test_projections_of_an_lstm():
     layer = nn.LSTM(3, 5, proj_size=2, bidirectional=True)
     x = gramme.randn(4, 2, 3)
     output, (h, c) = layer(x)
-    assert output.shape == (4, 2, 4) and h.shape == (2, 2, 2) and c.shape == (2, 2, 5) and layer.weight_hr_l0.shape == (2, 5)
-    w, u, b = (getattr(layer, n + "_l0").detach().numpy().astype(np.float64) for n in ("weight_ih", "weight_hh", "bias_ih"))
+    assert (
+        output.shape == (4, 2, 4)
+        and h.shape == (2, 2, 2)
+        and c.shape == (2, 2, 5)
+        and layer.weight_hr_l0.shape == (2, 5)
+    )
+    w, u, b = (
+        getattr(layer, n + "_l0").detach().numpy().astype(np.float64)
+        for n in ("weight_ih", "weight_hh", "bias_ih")
+    )
     b = b + layer.bias_hh_l0.detach().numpy()
     hidden, cell = np.zeros((2, 2)), np.zeros((2, 5))
     for step in x.numpy():
@@ -121,7 +131,11 @@ def test_compiled_layers_give_the_same_bits_and_gradients(kind, backend):
         f = gramme.compile(layer, backend=backend, fullgraph=True) if compiled else layer
         output, state = f(x)
         (output.sum() + sum((part * part).sum() for part in states(state))).backward()
-        return [output.detach(), x.grad] + [part.detach() for part in states(state)] + [p.grad for p in layer.parameters()]
+        return (
+            [output.detach(), x.grad]
+            + [part.detach() for part in states(state)]
+            + [p.grad for p in layer.parameters()]
+        )
 
     for a, b in zip(run(True), run(False)):
         assert_bits_equal(a, b)
@@ -132,7 +146,9 @@ def test_dropout_is_between_layers_and_off_in_evaluation():
     x = gramme.randn(3, 2, 3)
     trained, evaluated = layer(x)[0], layer.eval()(x)[0]
     only_second = nn.GRU(4, 4)
-    only_second.load_state_dict({n.replace("l1", "l0"): p.detach() for n, p in layer.named_parameters() if "l1" in n})
+    only_second.load_state_dict(
+        {n.replace("l1", "l0"): p.detach() for n, p in layer.named_parameters() if "l1" in n}
+    )
     assert_close(trained, only_second(gramme.zeros(3, 2, 4))[0], rtol=1e-6, atol=1e-6)
     assert (trained != evaluated).any()
 
@@ -164,8 +180,18 @@ def test_padding_and_packing_go_back():
     for a, b in zip(unpad_sequence(padded, gramme.tensor([3, 5, 1]), batch_first=True), sequences):
         assert_bits_equal(a, b)
     packed = pack_sequence(sequences, enforce_sorted=False)
-    assert packed.data.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4] and packed.batch_sizes.tolist() == [3, 2, 2, 1, 1]
-    assert packed.sorted_indices.tolist() == [1, 0, 2] and packed.unsorted_indices.tolist() == [1, 0, 2]
+    assert packed.data.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 4] and packed.batch_sizes.tolist() == [
+        3,
+        2,
+        2,
+        1,
+        1,
+    ]
+    assert packed.sorted_indices.tolist() == [1, 0, 2] and packed.unsorted_indices.tolist() == [
+        1,
+        0,
+        2,
+    ]
     for a, b in zip(unpack_sequence(packed), sequences):
         assert_bits_equal(a, b)
     assert pad_packed_sequence(packed, total_length=7)[0].shape == (7, 3)

@@ -182,9 +182,13 @@ def test_a_compiled_backward_refuses_another_shape():
 
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
-@pytest.mark.parametrize("taken", ["x[::2]", "x.view(4, 6)[1:3, 1:4].t()", "x[:1].expand(6)", "x.view(4, 6)[:, :1].expand(4, 3)"])
+@pytest.mark.parametrize(
+    "taken",
+    ["x[::2]", "x.view(4, 6)[1:3, 1:4].t()", "x[:1].expand(6)", "x.view(4, 6)[:, :1].expand(4, 3)"],
+)
 def test_what_stands_for_a_tensor_with_gaps_has_none(taken, backend):
-    """The hooks' tensor can't be laid out like that one, which takes more memory than its elements, or less."""
+    """The hooks' tensor can't be laid out like that one, which takes more memory than its elements,
+    or less."""
 
     def gradient(f):
         leaf = G.linspace(-1, 1, 24).requires_grad_()
@@ -202,7 +206,8 @@ def test_what_stands_for_a_tensor_with_gaps_has_none(taken, backend):
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_what_second_gradients_read_alone_is_packed_too(backend):
-    """The compiled backward reads quotient and divisor; plain gradients read the input, which was written to, and have what pack gave."""
+    """The compiled backward reads quotient and divisor; plain gradients read the input, which was
+    written to, and have what pack gave."""
 
     def gradients(f):
         leaf = G.linspace(-1, 1, 6).requires_grad_()

@@ -41,9 +41,13 @@ def steps(scaler, n=4, compile=lambda f: f, clip=None):
 
 
 @pytest.mark.parametrize("clip", [None, 0.1])
-@pytest.mark.parametrize("compile", [lambda f: f, lambda f: G.compile(f, backend="eager")], ids=["plain", "compiled"])
+@pytest.mark.parametrize(
+    "compile", [lambda f: f, lambda f: G.compile(f, backend="eager")], ids=["plain", "compiled"]
+)
 def test_a_power_of_two_changes_no_bit(clip, compile):
-    assert steps(amp.GradScaler("cpu"), clip=clip, compile=compile) == steps(None, clip=clip, compile=compile)
+    assert steps(amp.GradScaler("cpu"), clip=clip, compile=compile) == steps(
+        None, clip=clip, compile=compile
+    )
 
 
 def test_a_step_with_infinite_gradients_is_left_out_and_the_scale_falls():
@@ -82,7 +86,12 @@ def test_trees_of_losses_are_scaled():
     scaler = amp.GradScaler("cpu", init_scale=2.0)
     one = G.ones(())
     got = scaler.scale([one, (one, {"k": one}), "text"])
-    assert [got[0].item(), got[1][0].item(), got[1][1]["k"].item(), got[2]] == [2.0, 2.0, 2.0, "text"]
+    assert [got[0].item(), got[1][0].item(), got[1][1]["k"].item(), got[2]] == [
+        2.0,
+        2.0,
+        2.0,
+        "text",
+    ]
 
 
 def test_the_state_goes_on_elsewhere():
@@ -105,7 +114,10 @@ def test_without_a_gpu_its_scaler_warns_and_is_not_enabled():
     program = "import gramme, warnings; warnings.simplefilter('error'); gramme.amp.GradScaler()"
     env = {**os.environ, "GRAMME_CUDA_DRIVER": "/nowhere/libcuda.so"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=env)
-    assert "UserWarning: GradScaler scales nothing" in done.stderr and "/nowhere/libcuda.so" in done.stderr
+    assert (
+        "UserWarning: GradScaler scales nothing" in done.stderr
+        and "/nowhere/libcuda.so" in done.stderr
+    )
 
 
 def unscaled_twice(scaler, optimizer):
@@ -131,7 +143,10 @@ def unscaled_after_the_step(scaler, optimizer):
         (unscaled_after_the_step, "must come before step"),
         (lambda scaler, optimizer: scaler.update(), "no gradients were looked at"),
         (lambda scaler, optimizer: scaler.step(optimizer, closure=lambda: 0), "closure"),
-        (lambda scaler, optimizer: (optimizer.zero_grad(), scaler.step(optimizer)), "has no gradients"),
+        (
+            lambda scaler, optimizer: (optimizer.zero_grad(), scaler.step(optimizer)),
+            "has no gradients",
+        ),
     ],
 )
 def test_calls_out_of_order_say_so(wrong, message):
@@ -154,7 +169,7 @@ def test_wrong_factors_and_gradients_of_halves_are_refused():
         scaler.step(optimizer)
 
 
-# -- Functions under autocast -----------------------------------------------------------------------------------------------------
+# -- Functions under autocast ----------------------------------------------------------------------
 
 
 class Product(G.autograd.Function):
@@ -204,17 +219,25 @@ def test_inputs_are_cast_and_autocast_is_off_inside():
     with G.autocast("cpu"):
         y = InFloat32.apply(G.ones(2, dtype=G.bfloat16, requires_grad=True))
     assert y.dtype == G.float32
-    assert InFloat32.apply(G.ones(2, dtype=G.bfloat16)).dtype == G.bfloat16  # without autocast nothing is cast
+    assert (
+        InFloat32.apply(G.ones(2, dtype=G.bfloat16)).dtype == G.bfloat16
+    )  # without autocast nothing is cast
 
 
-# -- Two devices ------------------------------------------------------------------------------------------------------------------
+# -- Two devices -----------------------------------------------------------------------------------
 
 
 def test_autocast_of_one_device_leaves_the_other_s_tensors_alone():
     a = G.ones(2, 2)
     with G.autocast("cuda"):
-        assert (a @ a).dtype == G.float32 and G.is_autocast_enabled("cuda") and not G.is_autocast_enabled("cpu")
-        assert G.get_autocast_dtype("cuda") == G.float16 and G.get_autocast_dtype("cpu") == G.bfloat16
+        assert (
+            (a @ a).dtype == G.float32
+            and G.is_autocast_enabled("cuda")
+            and not G.is_autocast_enabled("cpu")
+        )
+        assert (
+            G.get_autocast_dtype("cuda") == G.float16 and G.get_autocast_dtype("cpu") == G.bfloat16
+        )
         with G.autocast("cpu"):
             assert (a @ a).dtype == G.bfloat16 and G.is_autocast_enabled("cuda")
         with G.autocast("cuda", enabled=False):
@@ -258,13 +281,20 @@ def test_both_are_followed_and_guarded_in_compiled_functions():
         G._core.set_autocast(None, "cuda")
 
 
-# -- grad() -----------------------------------------------------------------------------------------------------------------------
+# -- grad() ----------------------------------------------------------------------------------------
 
 
 def test_grad_materializes_zeros_for_what_was_not_used():
-    x, z = G.ones(2, requires_grad=True), G.ones(2, 3, requires_grad=True).t().detach().requires_grad_()
+    x, z = (
+        G.ones(2, requires_grad=True),
+        G.ones(2, 3, requires_grad=True).t().detach().requires_grad_(),
+    )
     got = G.autograd.grad((x * 2).sum(), [x, z], materialize_grads=True)
-    assert got[0].tolist() == [2.0, 2.0] and got[1].tolist() == [[0.0] * 2] * 3 and not got[1].requires_grad
+    assert (
+        got[0].tolist() == [2.0, 2.0]
+        and got[1].tolist() == [[0.0] * 2] * 3
+        and not got[1].requires_grad
+    )
     assert G.autograd.grad((x * 2).sum(), [x], only_inputs=True)[0].tolist() == [2.0, 2.0]
     with pytest.raises(ValueError, match="contradicts"):
         G.autograd.grad((x * 2).sum(), [x, z], allow_unused=False, materialize_grads=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes of modules that are set at once: the same as what Module's methods written in Python make of them."""
+"""Attributes of modules that are set at once: the same as what Module's methods written in Python
+make of them."""
 
 import itertools
 
@@ -41,7 +42,9 @@ class Base(nn.Module):
         self.register_buffer("dropped", gramme.zeros(1), persistent=False)
         self.m = nn.Identity()
         self.own = 3
-        self._non_persistent_buffers_set.add("fresh")  # left behind by a buffer that was taken out of its dict
+        self._non_persistent_buffers_set.add(
+            "fresh"
+        )  # left behind by a buffer that was taken out of its dict
 
 
 class WithGetattr(Base):
@@ -70,9 +73,13 @@ def outcome(module, do):
         error = None
     except Exception as e:
         error = type(e), str(e)
-    kept = {name: dict(value) if isinstance(value, dict) else value for name, value in vars(module).items()}
+    kept = {
+        name: dict(value) if isinstance(value, dict) else value
+        for name, value in vars(module).items()
+    }
     return error, {
-        name: {k: type(v) for k, v in value.items()} if isinstance(value, dict) else value for name, value in kept.items()
+        name: {k: type(v) for k, v in value.items()} if isinstance(value, dict) else value
+        for name, value in kept.items()
     }
 
 
@@ -90,7 +97,11 @@ def test_setting_a_member_is_what_the_methods_in_python_do(cls):
 
 def test_what_replaces_register_parameter_of_all_modules_is_called(monkeypatch):
     seen, plain = [], nn.Module.register_parameter
-    monkeypatch.setattr(nn.Module, "register_parameter", lambda self, name, param: (seen.append(name), plain(self, name, param))[1])
+    monkeypatch.setattr(
+        nn.Module,
+        "register_parameter",
+        lambda self, name, param: (seen.append(name), plain(self, name, param))[1],
+    )
     nn.Linear(2, 2).weight = nn.Parameter(gramme.ones(2, 2))
     assert seen == ["weight", "bias", "weight"]
 
@@ -104,7 +115,10 @@ def test_a_class_takes_another_way_to_set_and_delete_at_any_time():
 
     c, d, log = C(), D(), []
     c.x = d.x = 1
-    C.__setattr__ = lambda self, name, value: (log.append(name), nn.Module.__setattr__(self, name, value))[1]
+    C.__setattr__ = lambda self, name, value: (
+        log.append(name),
+        nn.Module.__setattr__(self, name, value),
+    )[1]
     c.x = d.x = 2
     assert (c.x, d.x, log) == (2, 2, ["x", "x"])
     del C.__setattr__
@@ -128,4 +142,7 @@ def test_a_compiled_function_makes_the_modules_that_plain_python_makes():
 
     x = gramme.ones(2)
     plain, compiled = f(x), gramme.compile(f, backend="eager")(x)
-    assert plain[0].tolist() == compiled[0].tolist() == [4, 4] and plain[1] == compiled[1] == ["", "act"]
+    assert plain[0].tolist() == compiled[0].tolist() == [4, 4] and plain[1] == compiled[1] == [
+        "",
+        "act",
+    ]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients where a formula would be 0 / 0 or infinity * 0: what optimisers meet when something saturates.  Eager and compiled, to the bit."""
+"""Gradients where a formula would be 0 / 0 or infinity * 0: what optimisers meet when something
+saturates.  Eager and compiled, to the bit."""
 
 import math
 
@@ -17,7 +18,8 @@ def bce(p, t):
     return F.binary_cross_entropy(p, t, reduction="none")
 
 
-# What is called; its arguments; its values; for each argument the gradient of the sum, or None where it is not looked at.
+# What is called; its arguments; its values; for each argument the gradient of the sum, or None
+# where it is not looked at.
 CASES = {
     "atan2": (G.atan2, [[0.0, 0.0, 1.0], [0.0, -0.0, 0.0]], [0.0, math.pi, math.pi / 2], [[0.0, 0.0, 0.0], [0.0, 0.0, -1.0]]),
     "asin": (G.asin, [[-1.0, 0.0, 1.0]], [-math.pi / 2, 0.0, math.pi / 2], [[INF, 1.0, INF]]),
@@ -27,13 +29,17 @@ CASES = {
         [[1.0, 0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0, 2.0]],
     ),
     "xlog1py": (
-        G.special.xlog1py, [[0.0, 0.0, 0.0, 2.0], [math.e - 1, -1.0, -2.0, 0.0]], [0.0] * 4, [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]],
+        G.special.xlog1py, [[0.0, 0.0, 0.0, 2.0], [math.e - 1, -1.0, -2.0, 0.0]], [0.0] * 4,
+        [[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 2.0]],
     ),
     "binary_cross_entropy": (
-        bce, [[0.0, 0.0, 1.0, 1.0, 0.5, 1e-20], [0.0, 1.0, 0.0, 1.0, 0.5, 1.0]], [0.0, 100.0, 100.0, 0.0, math.log(2), -math.log(1e-20)],
+        bce, [[0.0, 0.0, 1.0, 1.0, 0.5, 1e-20], [0.0, 1.0, 0.0, 1.0, 0.5, 1.0]],
+        [0.0, 100.0, 100.0, 0.0, math.log(2), -math.log(1e-20)],
         [[0.0, -1e12, 1e12, 0.0, 0.0, -1e12], None],
     ),
-    "median of equal elements": (G.median, [[3.0, 1.0, 3.0, 3.0, 0.0]], 3.0, [[1 / 3, 0.0, 1 / 3, 1 / 3, 0.0]]),
+    (
+        "median of equal elements"
+    ): (G.median, [[3.0, 1.0, 3.0, 3.0, 0.0]], 3.0, [[1 / 3, 0.0, 1 / 3, 1 / 3, 0.0]]),
     "nanmedian": (G.nanmedian, [[3.0, 1.0, 3.0, 3.0, 0.0, NAN]], 3.0, [[1 / 3, 0.0, 1 / 3, 1 / 3, 0.0, 0.0]]),
     "median with NaN": (G.median, [[3.0, NAN]], NAN, [[0.0, 1.0]]),
     "norm 3": (lambda x: G.linalg.vector_norm(x, 3, -1), [[[0.0, 0.0], [0.0, -2.0]]], [0.0, 2.0], [[[0.0, 0.0], [0.0, -1.0]]]),
@@ -41,7 +47,8 @@ CASES = {
     "norm -1": (lambda x: G.linalg.vector_norm(x, -1, -1), [[[0.0, 1.0], [2.0, 2.0]]], [0.0, 1.0], [[[0.0, 0.0], [0.25, 0.25]]]),
     "distances": (lambda x, y: G.cdist(x, y, p=3.0), [[[0.0, 0.0]], [[0.0, 0.0], [2.0, 0.0]]], [[0.0, 2.0]], [[[-1.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]]),
     "margin_ranking_loss": (
-        lambda x, y: F.margin_ranking_loss(x, y, G.ones(1, dtype=G.float64), reduction="none"), [[1.0], [1.0]], [0.0], [[-1.0], [1.0]],
+        lambda x, y: F.margin_ranking_loss(x, y, G.ones(1, dtype=G.float64), reduction="none"),
+        [[1.0], [1.0]], [0.0], [[-1.0], [1.0]],
     ),
     "hinge_embedding_loss": (lambda x: F.hinge_embedding_loss(x, -G.ones(1, dtype=G.float64), reduction="none"), [[1.0]], [0.0], [[-1.0]]),
     "fmod": (G.fmod, [[-1.0, -1.0, -6.0, 7.0, -7.5], [1e30, INF, 3.0, -4.0, 2.0]], [-1.0, -1.0, -0.0, 3.0, -1.5], [[1.0] * 5, None]),
@@ -65,11 +72,14 @@ def test_values_and_slopes(name):
     for backend in BACKENDS:
         G._dynamo.reset()
         z, again = run(G.compile(fn, backend=backend), arguments)
-        assert z.numpy().tobytes() == y.numpy().tobytes() and [g.numpy().tobytes() for g in again] == [g.numpy().tobytes() for g in have]
+        assert z.numpy().tobytes() == y.numpy().tobytes() and [
+            g.numpy().tobytes() for g in again
+        ] == [g.numpy().tobytes() for g in have]
 
 
 def test_a_saturated_classifier_still_learns():
-    """sigmoid is 1 exactly for a large argument: the loss's slope is finite there, and 0 where it is right."""
+    """sigmoid is 1 exactly for a large argument: the loss's slope is finite there, and 0 where it
+    is right."""
     for target in (0.0, 1.0):
         x = G.tensor([50.0, -200.0, 0.5], requires_grad=True)
         F.binary_cross_entropy(G.sigmoid(x), G.full((3,), target)).backward()
@@ -77,7 +87,9 @@ def test_a_saturated_classifier_still_learns():
 
 
 def test_the_slope_of_the_loss_has_a_slope():
-    p, t = G.tensor([0.2, 0.5, 0.9], dtype=G.float64, requires_grad=True), G.tensor([0.1, 0.7, 0.9], dtype=G.float64, requires_grad=True)
+    p, t = G.tensor([0.2, 0.5, 0.9], dtype=G.float64, requires_grad=True), G.tensor(
+        [0.1, 0.7, 0.9], dtype=G.float64, requires_grad=True
+    )
     assert G.autograd.gradcheck(bce, (p, t)) and G.autograd.gradgradcheck(bce, (p, t))
 
 
@@ -85,7 +97,12 @@ def test_signs_of_zeros_and_integers():
     have = G.fmod(G.tensor([-6.0, 6.0, -0.0, 0.0]), G.tensor([3.0, -3.0, 2.0, -2.0]))
     assert have.signbit().tolist() == [True, False, True, False]
     least = -(2**63)
-    assert G.fmod(G.tensor([least, -7, 7, -7]), G.tensor([3, 3, -3, -3])).tolist() == [-2, -1, 1, -1]
+    assert G.fmod(G.tensor([least, -7, 7, -7]), G.tensor([3, 3, -3, -3])).tolist() == [
+        -2,
+        -1,
+        1,
+        -1,
+    ]
     assert G.xlogy(G.zeros(1), G.tensor([0.5])).signbit().tolist() == [False]
 
 
@@ -103,7 +120,12 @@ def test_attention_of_a_row_without_a_key_is_zero(backend, floats):
         y = fn(q, k, v)
         y.sum().backward()
         found.append([t.detach().numpy().tobytes() for t in (y, q.grad, k.grad, v.grad)])
-    assert found[0] == found[1] and (y[:, 1] == 0).all() and (q.grad[:, 1] == 0).all() and k.grad.isfinite().all()
+    assert (
+        found[0] == found[1]
+        and (y[:, 1] == 0).all()
+        and (q.grad[:, 1] == 0).all()
+        and k.grad.isfinite().all()
+    )
     want = F.softmax((q @ k.mT / 2).masked_fill(~keep, -INF), -1) @ v
     assert np.allclose(y[:, [0, 2]].detach().numpy(), want[:, [0, 2]].detach().numpy(), atol=1e-6)
     padded = keep.any(0).logical_not().reshape(1, 1, 3) | G.tensor([[[False]], [[True]]])

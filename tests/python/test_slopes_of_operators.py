@@ -17,7 +17,13 @@ def ways(f):
 
 
 def same(got, want):
-    return np.allclose(np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64), rtol=1e-14, atol=0, equal_nan=True)
+    return np.allclose(
+        np.asarray(got, dtype=np.float64),
+        np.asarray(want, dtype=np.float64),
+        rtol=1e-14,
+        atol=0,
+        equal_nan=True,
+    )
 
 
 # -- Products: an overflow that meets a zero
@@ -63,7 +69,9 @@ def test_products_that_are_scattered_are_zero_where_a_zero_comes():
         for f in ways(lambda x, i, s: x.scatter_reduce(0, i, s, "prod", include_self=own)):
             assert same(f(into, index, src), want)
     ints = gramme.tensor([3, 0])
-    assert ints.scatter_reduce(0, gramme.tensor([0, 0]), gramme.tensor([2, 5]), "prod").tolist() == [30, 0]
+    assert ints.scatter_reduce(
+        0, gramme.tensor([0, 0]), gramme.tensor([2, 5]), "prod"
+    ).tolist() == [30, 0]
 
 
 def test_products_with_zeros_have_second_slopes():
@@ -140,7 +148,13 @@ def test_values_and_slopes_at_the_ends(name):
             for got, want in ((y.detach(), values), (x.grad, slopes)):
                 known = np.array([w is not None for w in want])
                 wanted = np.array([w for w in want if w is not None], dtype=np.float64)
-                assert np.allclose(got.double().numpy()[known], wanted, rtol=digits, atol=digits * 1e-3, equal_nan=True), (dtype, got)
+                assert np.allclose(
+                    got.double().numpy()[known],
+                    wanted,
+                    rtol=digits,
+                    atol=digits * 1e-3,
+                    equal_nan=True,
+                ), (dtype, got)
 
 
 def test_the_loss_of_two_classes_learns_in_halves():

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The .pyi files that build-aux/stubs.py writes: they have every public name, and what they say of results is so."""
+"""The .pyi files that build-aux/stubs.py writes: they have every public name, and what they say of
+results is so."""
 
 import ast
 import pathlib
@@ -15,7 +16,11 @@ import gramme.nn.modules
 from gramme import _absent
 
 PACKAGE = pathlib.Path(G.__file__).parent
-STUBS = {"__init__.pyi": G, "nn/functional.pyi": G.nn.functional, "nn/modules/__init__.pyi": G.nn.modules}
+STUBS = {
+    "__init__.pyi": G,
+    "nn/functional.pyi": G.nn.functional,
+    "nn/modules/__init__.pyi": G.nn.modules,
+}
 if not (PACKAGE / "py.typed").exists() or "def add" not in (PACKAGE / "__init__.pyi").read_text():
     pytest.skip("this build has no stubs: sanitizers", allow_module_level=True)
 
@@ -41,8 +46,14 @@ def test_each_public_name_of_a_module_is_in_its_stub(name):
     module = STUBS[name]
     for late in vars(module).get("_FROM", ()):
         getattr(module, late)
-    public = {n for n, value in vars(module).items() if not n.startswith("_") and not isinstance(value, types.ModuleType)}
-    public -= {n.rpartition(".")[2] for n in _absent.TABLE}  # an editor marks what raises when it is called
+    public = {
+        n
+        for n, value in vars(module).items()
+        if not n.startswith("_") and not isinstance(value, types.ModuleType)
+    }
+    public -= {
+        n.rpartition(".")[2] for n in _absent.TABLE
+    }  # an editor marks what raises when it is called
     assert public - set(names(parsed(name).body)) == set()
 
 
@@ -67,7 +78,11 @@ def test_imports_of_stubs_can_be_imported():
 def test_functions_of_one_tensor_give_what_the_stub_says():
     tried = 0
     for n, node in names(parsed("__init__.pyi").body).items():
-        if not isinstance(node, ast.FunctionDef) or node.returns.id != "Tensor" or [a.arg for a in node.args.args][:1] != ["input"]:
+        if (
+            not isinstance(node, ast.FunctionDef)
+            or node.returns.id != "Tensor"
+            or [a.arg for a in node.args.args][:1] != ["input"]
+        ):
             continue
         if len(node.args.args) - len(node.args.defaults) > 1:
             continue
@@ -83,17 +98,35 @@ def test_functions_of_one_tensor_give_what_the_stub_says():
 
 def test_parameters_and_documentation_are_those_of_the_table():
     found = names(parsed("__init__.pyi").body)
-    assert [a.arg for a in found["add"].args.args + found["add"].args.kwonlyargs] == ["input", "other", "alpha"]
+    assert [a.arg for a in found["add"].args.args + found["add"].args.kwonlyargs] == [
+        "input",
+        "other",
+        "alpha",
+    ]
     assert "Shapes broadcast" in ast.get_docstring(found["add"])
     method = names(names(parsed("_core.pyi").body)["Tensor"].body)["add"]
     assert [a.arg for a in method.args.args] == ["self", "other"]
-    assert [found[n].returns.id for n in ("add", "topk", "max_pool2d", "split", "tensor")] == ["Tensor", "Any", "Any", "Any", "Tensor"]
+    assert [found[n].returns.id for n in ("add", "topk", "max_pool2d", "split", "tensor")] == [
+        "Tensor",
+        "Any",
+        "Any",
+        "Any",
+        "Tensor",
+    ]
 
 
 def test_a_type_checker_reads_them(tmp_path):
     pytest.importorskip("mypy")
     program = tmp_path / "program.py"
-    program.write_text("import gramme as torch\nx = torch.ones(2, 3)\nreveal_type(torch.tanh(x).sum())\nx.no_such_name\ntorch.nn.Linear(2, 3)\n")
-    said = subprocess.run([sys.executable, "-m", "mypy", str(program)], capture_output=True, text=True, cwd=tmp_path).stdout
-    assert 'Revealed type is "gramme._core.Tensor"' in said and '"Tensor" has no attribute "no_such_name"' in said
+    program.write_text(
+        "import gramme as torch\nx = torch.ones(2, "
+        "3)\nreveal_type(torch.tanh(x).sum())\nx.no_such_name\ntorch.nn.Linear(2, 3)\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-m", "mypy", str(program)], capture_output=True, text=True, cwd=tmp_path
+    ).stdout
+    assert (
+        'Revealed type is "gramme._core.Tensor"' in said
+        and '"Tensor" has no attribute "no_such_name"' in said
+    )
     assert "Found 1 error" in said

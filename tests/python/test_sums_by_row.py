@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of rows, running sums and products: the bits do not depend on how lines and results lie in memory."""
+"""Sums of rows, running sums and products: the bits do not depend on how lines and results lie in
+memory."""
 
 import itertools
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Torch's settings and names for looking: each does what it says, or raises an error that says what does it here."""
+"""Torch's settings and names for looking: each does what it says, or raises an error that says what
+does it here."""
 
 import os
 import subprocess
@@ -116,7 +117,9 @@ def test_the_limit_of_entries_counts_those_of_all_back_ends():
 
 
 @undisturbed
-@pytest.mark.parametrize("name", ["recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"])
+@pytest.mark.parametrize(
+    "name", ["recompile_limit", "cache_size_limit", "accumulated_cache_size_limit"]
+)
 def test_reaching_the_limit_can_be_an_error(name):
     f = G.compile(lambda x: x * 2, backend="eager", dynamic=False)
     with config.patch({name: 1, "fail_on_recompile_limit_hit": True}):
@@ -169,7 +172,13 @@ def test_a_back_end_that_fails_can_leave_the_function_to_plain_python(backend):
 @pytest.mark.parametrize(
     "module, name, value, error, words",
     [
-        (config, "suppress_erors", True, AttributeError, "no switch 'suppress_erors'.*suppress_errors"),
+        (
+            config,
+            "suppress_erors",
+            True,
+            AttributeError,
+            "no switch 'suppress_erors'.*suppress_errors",
+        ),
         (config, "optimize_ddp", False, AttributeError, "one process"),
         (config, "guard_nn_modules", False, AttributeError, "guarded, always"),
         (config, "recompile_limit", "8", TypeError, "takes int, not str"),
@@ -177,13 +186,21 @@ def test_a_back_end_that_fails_can_leave_the_function_to_plain_python(backend):
         (config, "suppress_errors", 1, TypeError, "takes bool, not int"),
         (config, "side_effect_replay_policy", "loud", ValueError, "'silent' or 'info'"),
         (_functorch.config, "activation_memory_budget", "half", TypeError, "takes float or int"),
-        (_functorch.config, "saved_tensors_hooks_filtering_mode", "some", ValueError, "'donated' or 'no_static' or 'all'"),
+        (
+            _functorch.config,
+            "saved_tensors_hooks_filtering_mode",
+            "some",
+            ValueError,
+            "'donated' or 'no_static' or 'all'",
+        ),
         (_functorch.config, "functionalize_rng_ops", True, AttributeError, "part of the graph"),
         (compiler.config, "job_id", 3, TypeError, "takes str or None"),
         (compiler.config, "force_disable_caches", True, AttributeError, "GRAMME_CACHE=0"),
     ],
 )
-def test_a_switch_that_there_is_not_or_a_value_that_means_nothing_is_an_error(module, name, value, error, words):
+def test_a_switch_that_there_is_not_or_a_value_that_means_nothing_is_an_error(
+    module, name, value, error, words
+):
     before = getattr(module, name, None)
     with pytest.raises(error, match=words):
         setattr(module, name, value)
@@ -214,7 +231,12 @@ def graphs_of(fn, *args, options=None):
         forwards.append(len(graph.graph.output_node().args[0]))
         return graph
 
-    G.compile(fn, backend=aot_autograd(fw_compiler=keep, bw_compiler=keep), options=options, fullgraph=True)(*args).sum().backward()
+    G.compile(
+        fn,
+        backend=aot_autograd(fw_compiler=keep, bw_compiler=keep),
+        options=options,
+        fullgraph=True,
+    )(*args).sum().backward()
     return forwards
 
 
@@ -245,8 +267,14 @@ def test_the_filter_of_hooks_of_the_process_is_that_of_each_function_which_says_
 
     for mode, want in (("donated", False), ("all", True)):
         G._dynamo.reset()
-        f = G.compile(lambda x: x.sin(), backend=aot_autograd(fw_compiler=lambda g, e: g, bw_compiler=keep), fullgraph=True)
-        with _functorch.config.patch(saved_tensors_hooks_filtering_mode=mode), G.autograd.graph.saved_tensors_hooks(pack, unpack):
+        f = G.compile(
+            lambda x: x.sin(),
+            backend=aot_autograd(fw_compiler=lambda g, e: g, bw_compiler=keep),
+            fullgraph=True,
+        )
+        with _functorch.config.patch(
+            saved_tensors_hooks_filtering_mode=mode
+        ), G.autograd.graph.saved_tensors_hooks(pack, unpack):
             y = f(G.ones(4, requires_grad=True))
             y.sum().backward()
         assert seen.pop() == want
@@ -263,7 +291,9 @@ def test_counters_count_graphs_and_their_operations():
     G.compile(fn, backend="eager")(G.ones(2))
     assert counters["stats"] == {"unique_graphs": 1, "calls_captured": 3}
     assert counters["aot_autograd"] == {"total": 1, "ok": 1, "not_ok": 0}
-    G.compile(fn, backend=lambda graph, example_inputs: graph)(G.ones(2))  # takes the graph as it was recorded
+    G.compile(fn, backend=lambda graph, example_inputs: graph)(
+        G.ones(2)
+    )  # takes the graph as it was recorded
     assert counters["stats"]["unique_graphs"] == 2 and counters["aot_autograd"]["total"] == 1
     with pytest.raises(compiler.BackendCompilerFailed):
         G.compile(fn, backend=fails_aot)(G.ones(2))
@@ -273,9 +303,20 @@ def test_counters_count_graphs_and_their_operations():
 def test_counters_are_a_defaultdict_of_counters():
     counters.clear()
     counters["mine"]["a"] += 2
-    assert counters["mine"] == {"a": 2} and "mine" in counters and {"mine", "frames", "stats"} <= set(counters)
-    assert isinstance(counters, dict) and counters.get("frames")["total"] == 0 and counters.get("other") is None and "other" not in counters
-    assert len(counters) == len(list(counters.items())) == len(counters.values()) and "stats" in dict(counters.items())
+    assert (
+        counters["mine"] == {"a": 2}
+        and "mine" in counters
+        and {"mine", "frames", "stats"} <= set(counters)
+    )
+    assert (
+        isinstance(counters, dict)
+        and counters.get("frames")["total"] == 0
+        and counters.get("other") is None
+        and "other" not in counters
+    )
+    assert len(counters) == len(list(counters.items())) == len(
+        counters.values()
+    ) and "stats" in dict(counters.items())
     counters.clear()
     assert "mine" not in counters and counters["mine"] == {}
 
@@ -293,8 +334,17 @@ def test_the_entries_of_a_code_object_can_be_asked_for():
     f(G.ones(2))
     f(G.ones(3))
     newest, oldest = eval_frame._debug_get_cache_entry_list(f)
-    assert "[3]" in newest.graph and "[2]" in oldest.graph and oldest.reason is None and "expected" in newest.reason
-    assert isinstance(newest.code, (types.CodeType, type(None))) and newest.backend == "eager(dynamic=false)" and eval_frame.innermost_fn(f) is fn
+    assert (
+        "[3]" in newest.graph
+        and "[2]" in oldest.graph
+        and oldest.reason is None
+        and "expected" in newest.reason
+    )
+    assert (
+        isinstance(newest.code, (types.CodeType, type(None)))
+        and newest.backend == "eager(dynamic=false)"
+        and eval_frame.innermost_fn(f) is fn
+    )
     with pytest.raises(TypeError, match="not int"):
         eval_frame._debug_get_cache_entry_list(3)
 
@@ -316,7 +366,13 @@ def test_what_there_is_not_says_what_to_use(call, words):
 
 def test_a_name_is_wrapped_at_the_top_level_of_a_module():
     scope = {"__name__": "mine"}
-    exec("import gramme\ndef f(x): return x\ngiven = gramme.fx.wrap('f')\nassert gramme.fx.wrap('len') == 'len'", scope)
+    exec(
+        (
+            "import gramme\ndef f(x): return x\ngiven = gramme.fx.wrap('f')\nassert "
+            "gramme.fx.wrap('len') == 'len'"
+        ),
+        scope,
+    )
     assert scope["given"] == "f" and scope["f"]._gramme_wrapped
     with pytest.raises(NameError, match="'g'.*no such function yet"):
         exec("gramme.fx.wrap('g')", scope)
@@ -378,10 +434,17 @@ def test_the_functions_of_cond_are_attributes_of_the_graph():
     G.compile(fn, backend=keep, fullgraph=True)(G.tensor(True), G.ones(3))
     (graph,) = seen
     assert isinstance(graph.cond_true_0, fx.GraphModule)
-    assert [n.target for n in graph.cond_false_0.graph.nodes if n.op == "call_function"] == ["full", "mul"]
+    assert [n.target for n in graph.cond_false_0.graph.nodes if n.op == "call_function"] == [
+        "full",
+        "mul",
+    ]
     (given,) = graph.cond_true_0(G.ones(3))
     assert given.tolist() == [2.0] * 3
-    assert "sin" in graph.cond_true_1.code and "cos" in graph.cond_false_1.code and not hasattr(graph, "cond_true_2")
+    assert (
+        "sin" in graph.cond_true_1.code
+        and "cos" in graph.cond_false_1.code
+        and not hasattr(graph, "cond_true_2")
+    )
 
 
 # -- Logs
@@ -392,15 +455,31 @@ def test_the_functions_of_cond_are_attributes_of_the_graph():
     [
         ("dynamo", ["graph_code"], None),
         ("graph", ["graph_code"], None),
-        ("nothing_of_the_kind, graph_code ,neither", ["graph_code"], 'there is no log "nothing_of_the_kind", "neither"; choose from: all'),
+        (
+            "nothing_of_the_kind, graph_code ,neither",
+            ["graph_code"],
+            'there is no log "nothing_of_the_kind", "neither"; choose from: all',
+        ),
         ("aot", ["aot_graphs"], None),
         ("trace_bytecode", ["bytecode"], None),
         ("dynamo,-graph", [], None),
     ],
 )
 def test_logs_have_torchs_names_and_an_unknown_one_hides_no_other(logs, shown, said):
-    program = "import gramme as G; a = []; G.compile(lambda x: (a.append(1), x * 2)[1], backend='eager')(G.ones(2))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "GRAMME_LOGS": logs, "GM_STRESS": ""})
+    program = (
+        "import gramme as G; a = []; G.compile(lambda x: (a.append(1), x * 2)[1], "
+        "backend='eager')(G.ones(2))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GRAMME_LOGS": logs, "GM_STRESS": ""},
+    )
     assert done.returncode == 0, done.stderr
-    assert {name for name in ("graph_code", "aot_graphs", "bytecode", "guards") if f"[gramme:{name}]" in done.stderr} == set(shown)
+    assert {
+        name
+        for name in ("graph_code", "aot_graphs", "bytecode", "guards")
+        if f"[gramme:{name}]" in done.stderr
+    } == set(shown)
     assert (said in done.stderr) if said else "no log" not in done.stderr

@@ -94,8 +94,19 @@ def test_size_is_a_tuple_and_prints_as_torch_does():
 
 def test_shape_questions():
     t = gramme.zeros(2, 3, 4)
-    assert (t.dim(), t.ndim, t.numel(), len(t), t.size(1), t.size(-1), t.stride(), t.stride(0)) == (3, 3, 24, 2, 3, 4, (12, 4, 1), 12)
-    assert t.element_size() == 4 and t.is_contiguous() and t.storage_offset() == 0 and t.nbytes == 96
+    assert (t.dim(), t.ndim, t.numel(), len(t), t.size(1), t.size(-1), t.stride(), t.stride(0)) == (
+        3,
+        3,
+        24,
+        2,
+        3,
+        4,
+        (12, 4, 1),
+        12,
+    )
+    assert (
+        t.element_size() == 4 and t.is_contiguous() and t.storage_offset() == 0 and t.nbytes == 96
+    )
     assert not t.T.is_contiguous() and t.T.shape == (4, 3, 2) and t.mT.shape == (2, 4, 3)
     with pytest.raises(IndexError, match="3 dimensions"):
         t.size(3)
@@ -106,7 +117,11 @@ def test_shape_questions():
 def test_item_and_conversions_to_numbers():
     assert gramme.tensor([[2.5]]).item() == 2.5
     assert isinstance(gramme.tensor(3).item(), int) and gramme.tensor(True).item() is True
-    assert (int(gramme.tensor(2.7)), float(gramme.tensor(2)), [10, 20, 30][gramme.tensor(1)]) == (2, 2.0, 20)
+    assert (int(gramme.tensor(2.7)), float(gramme.tensor(2)), [10, 20, 30][gramme.tensor(1)]) == (
+        2,
+        2.0,
+        20,
+    )
     assert bool(gramme.tensor(0.0)) is False and bool(gramme.tensor([3]))
     assert f"{gramme.tensor(1.23456):.2f}" == "1.23"
     with pytest.raises(RuntimeError, match=r"\[2\]"):
@@ -134,10 +149,22 @@ def test_repr_looks_like_torchs():
 
 
 def test_dtypes_are_singletons_with_aliases():
-    assert gramme.float is gramme.float32 and gramme.double is gramme.float64 and gramme.long is gramme.int64
-    assert repr(gramme.float32) == "gramme.float32" and gramme.float64.itemsize == 8 and gramme.int64.is_floating_point is False
+    assert (
+        gramme.float is gramme.float32
+        and gramme.double is gramme.float64
+        and gramme.long is gramme.int64
+    )
+    assert (
+        repr(gramme.float32) == "gramme.float32"
+        and gramme.float64.itemsize == 8
+        and gramme.int64.is_floating_point is False
+    )
     assert copy.deepcopy(gramme.float32) is gramme.float32
-    assert gramme.half is gramme.float16 and gramme.short is gramme.int16 and gramme.bfloat16.itemsize == 2
+    assert (
+        gramme.half is gramme.float16
+        and gramme.short is gramme.int16
+        and gramme.bfloat16.itemsize == 2
+    )
 
 
 def test_device_is_the_cpu():
@@ -190,7 +217,13 @@ def test_deepcopy_keeps_class_attributes_and_requires_grad():
     p = gramme.nn.Parameter(gramme.ones(2))
     p.tag = [1]
     q, r = copy.deepcopy([p, p])
-    assert q is r and type(q) is gramme.nn.Parameter and q.requires_grad and q.tag == [1] and q.tag is not p.tag
+    assert (
+        q is r
+        and type(q) is gramme.nn.Parameter
+        and q.requires_grad
+        and q.tag == [1]
+        and q.tag is not p.tag
+    )
     assert q.data_ptr() != p.data_ptr()
     with pytest.raises(RuntimeError, match="history"):
         copy.deepcopy(p * 2)
@@ -206,7 +239,11 @@ def test_data_shares_memory_and_can_be_replaced():
 
 def test_to_and_type():
     t = gramme.tensor([1, 2])
-    assert t.to(gramme.float64).dtype is gramme.float64 and t.to("cpu") is t and t.to(gramme.zeros(1)).dtype is gramme.float32
+    assert (
+        t.to(gramme.float64).dtype is gramme.float64
+        and t.to("cpu") is t
+        and t.to(gramme.zeros(1)).dtype is gramme.float32
+    )
     assert t.to(dtype=gramme.int64, copy=True) is not t and t.type() == "gramme.LongTensor"
 
 
@@ -219,7 +256,11 @@ def test_too_much_memory_is_a_memory_error():
 def test_functions_have_signatures_and_docs():
     assert "dim" in inspect.signature(gramme.sum).parameters
     assert inspect.signature(gramme.Tensor.sum).parameters["keepdim"].default is False
-    assert gramme.sum.__name__ == "sum" and gramme.sum.__doc__.startswith("sum(") and gramme.Tensor.add_.__name__ == "add_"
+    assert (
+        gramme.sum.__name__ == "sum"
+        and gramme.sum.__doc__.startswith("sum(")
+        and gramme.Tensor.add_.__name__ == "add_"
+    )
 
 
 def test_every_function_has_a_signature_that_python_parses():
@@ -245,7 +286,9 @@ def test_calls_complain_in_python_words():
 def test_default_dtype_and_generator_state():
     gramme.set_default_dtype(gramme.float64)
     try:
-        assert gramme.tensor([1.0]).dtype is gramme.float64 and gramme.zeros(1).dtype is gramme.float64
+        assert (
+            gramme.tensor([1.0]).dtype is gramme.float64 and gramme.zeros(1).dtype is gramme.float64
+        )
     finally:
         gramme.set_default_dtype(gramme.float32)
     with pytest.raises(TypeError):

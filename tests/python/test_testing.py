@@ -11,7 +11,9 @@ def test_assert_close_accepts_what_is_near_and_names_the_worst():
     assert_close(gramme.tensor([1.0, 2.0]), gramme.tensor([1.0, 2.000001]))
     assert_close([1.0, {"a": gramme.ones(2)}], [1.0, {"a": gramme.ones(2)}])
     with pytest.raises(AssertionError, match=r"1 of 4 .*\(1, 0\), is 3.5 and should be 3.0"):
-        assert_close(gramme.tensor([[1.0, 2.0], [3.5, 4.0]]), gramme.tensor([[1.0, 2.0], [3.0, 4.0]]))
+        assert_close(
+            gramme.tensor([[1.0, 2.0], [3.5, 4.0]]), gramme.tensor([[1.0, 2.0], [3.0, 4.0]])
+        )
     with pytest.raises(AssertionError, match=r"shapes differ: \[2\] is not \[3\]"):
         assert_close(gramme.ones(2), gramme.ones(3))
     with pytest.raises(AssertionError, match="dtypes differ"):
@@ -46,6 +48,10 @@ def test_comparisons():
     a = gramme.tensor([1.0, float("nan"), float("inf")])
     assert gramme.isclose(a, a).tolist() == [True, False, True]
     assert gramme.isclose(a, a, equal_nan=True).all()
-    assert gramme.allclose(gramme.ones(2), gramme.ones(2) + 1e-9) and not gramme.allclose(gramme.ones(2), gramme.zeros(2))
-    assert gramme.equal(gramme.ones(2), gramme.ones(2)) and not gramme.equal(gramme.ones(2), gramme.ones(3))
+    assert gramme.allclose(gramme.ones(2), gramme.ones(2) + 1e-9) and not gramme.allclose(
+        gramme.ones(2), gramme.zeros(2)
+    )
+    assert gramme.equal(gramme.ones(2), gramme.ones(2)) and not gramme.equal(
+        gramme.ones(2), gramme.ones(3)
+    )
     assert gramme.numel(gramme.zeros(2, 3)) == 6 and gramme.is_tensor(a) and not gramme.is_tensor(3)

@@ -12,7 +12,9 @@ from stress import undisturbed
 
 
 def run(*args, check=True, **env):
-    done = subprocess.run(["gramme", *args], capture_output=True, text=True, env={**os.environ, **env})
+    done = subprocess.run(
+        ["gramme", *args], capture_output=True, text=True, env={**os.environ, **env}
+    )
     if check:
         assert done.returncode == 0, done.stderr
     return done
@@ -21,7 +23,9 @@ def run(*args, check=True, **env):
 def test_inspect_lists_every_plugin_with_its_state():
     lines = run("inspect").stdout.splitlines()
     rows = {line.split()[0]: line for line in lines[1:]}
-    assert set(gramme.compiler.list_backends()) == {name for name, line in rows.items() if " ok " in line}
+    assert set(gramme.compiler.list_backends()) == {
+        name for name, line in rows.items() if " ok " in line
+    }
     assert "eager" in rows and "null" in rows
 
 
@@ -45,7 +49,9 @@ def test_why_says_of_each_back_end_that_it_is_used():
     assert "installed: auto, " in run("why", "nosuch", check=False).stderr
 
 
-@pytest.mark.parametrize("damage, word", [("truncated", "truncated"), ("writable", "chmod"), ("no-note", "manifest")])
+@pytest.mark.parametrize(
+    "damage, word", [("truncated", "truncated"), ("writable", "chmod"), ("no-note", "manifest")]
+)
 def test_inspect_says_why_a_file_is_refused(tmp_path, damage, word):
     source = os.path.join(os.environ["GRAMME_PLUGIN_PATH"].split(":")[0], "libgramme-eager.so")
     file = tmp_path / "libgramme-broken.so"
@@ -66,7 +72,10 @@ def test_inspect_says_why_a_file_is_refused(tmp_path, damage, word):
 
 def test_run_sets_the_default_back_end_and_passes_arguments_and_status(tmp_path):
     script = tmp_path / "s.py"
-    script.write_text("import sys, gramme\nprint(gramme.compile(lambda x: x).backend, sys.argv[1:])\nsys.exit(7)\n")
+    script.write_text(
+        "import sys, gramme\nprint(gramme.compile(lambda x: x).backend, "
+        "sys.argv[1:])\nsys.exit(7)\n"
+    )
     done = run("run", "--backend", "eager", str(script), "a", "b", check=False)
     assert done.stdout == "eager ['a', 'b']\n"
     assert done.returncode == 7
@@ -100,12 +109,22 @@ def test_opt_prints_what_it_parsed():
 def test_bench_lists_and_runs_a_case_by_name(tmp_path):
     bench = os.path.join(os.path.dirname(__file__), "..", "..", "bench")
     listed = run("bench", "--list", GM_BENCHDIR=bench).stdout
-    for name in ("warm_call", "cold_compile", "guards_values", "cc_builds", "from_disk", "steadiness", "package_size"):
+    for name in (
+        "warm_call",
+        "cold_compile",
+        "guards_values",
+        "cc_builds",
+        "from_disk",
+        "steadiness",
+        "package_size",
+    ):
         assert f"\n{name} " in f"\n{listed}", name
     report = tmp_path / "r.json"
     run("bench", "--json", str(report), "--rounds", "1", "mark", GM_BENCHDIR=bench)
     rows = json.loads(report.read_text())["cases"]["mark"]
-    assert [row["side"] for row in rows] == [f"{w} writes, {n} live variables" for w in ("no", 8) for n in (10, 1000, 100000)]
+    assert [row["side"] for row in rows] == [
+        f"{w} writes, {n} live variables" for w in ("no", 8) for n in (10, 1000, 100000)
+    ]
 
 
 def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
@@ -113,9 +132,22 @@ def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
     bench = os.path.join(os.environ["top_srcdir"], "bench")
     report, drawn = tmp_path / "report.json", tmp_path / "bars.svg"
     listed = run("bench", "--list", GM_BENCHDIR=bench).stdout
-    for name in "call cold guards pointwise rows matmul mlp convnet lstm block memory by_hand triad chains convolve pool warm_start".split():
+    for name in (
+        "call cold guards pointwise rows matmul mlp convnet lstm block memory by_hand triad chains "
+        "convolve pool warm_start"
+    ).split():
         assert f"\nvs_{name} " in listed, name
-    text = run("bench", "--json", str(report), "--plot", str(drawn), "--rounds", "1", "vs_call", GM_BENCHDIR=bench).stdout
+    text = run(
+        "bench",
+        "--json",
+        str(report),
+        "--plot",
+        str(drawn),
+        "--rounds",
+        "1",
+        "vs_call",
+        GM_BENCHDIR=bench,
+    ).stdout
     rows = {row["peer"]: row for row in json.loads(report.read_text())["rows"]}
     assert set(rows) == {"numpy", "torch", "torch.compile", "jax"}
     assert rows["numpy"]["case"] == "add one, 16 numbers" and rows["numpy"]["ours_error"] <= 1
@@ -127,17 +159,31 @@ def test_bench_compares_with_other_libraries_accuracy_first(tmp_path):
 
 def test_bench_writes_its_tables_into_a_file_and_leaves_the_rest(tmp_path):
     bench, file = os.path.join(os.environ["top_srcdir"], "bench"), tmp_path / "RESULTS.md"
-    file.write_text("# Results\n\nWords.\n\n### mark\n\nOld.\n\n| old |\n|---|\n| 1 |\n\nWhat people say of it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n")
+    file.write_text(
+        "# Results\n\nWords.\n\n### mark\n\nOld.\n\n| old |\n|---|\n| 1 |\n\nWhat people say of "
+        "it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n"
+    )
     for _ in range(2):
         run("bench", "--results", str(file), "--rounds", "1", "mark", GM_BENCHDIR=bench)
     text = file.read_text()
-    assert "old" not in text.lower() and text.count("### mark") == 1 and text.count("| no writes, 10 live variables |") == 1
-    assert text.startswith("# Results\n\nWords.\n\n### mark\n") and "|\n\nWhat people say of it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n" in text
+    assert (
+        "old" not in text.lower()
+        and text.count("### mark") == 1
+        and text.count("| no writes, 10 live variables |") == 1
+    )
+    assert (
+        text.startswith("# Results\n\nWords.\n\n### mark\n")
+        and "|\n\nWhat people say of it.\n\n## Other\n\n| kept |\n|---|\n| 2 |\n" in text
+    )
     pytest.importorskip("numpy")
     for _ in range(2):
         run("bench", "--results", str(file), "--rounds", "1", "vs_call", GM_BENCHDIR=bench)
     text = file.read_text()
-    assert text.count("### vs_call") == 1 and text.count("| add one, 16 numbers |") == 1 and "What people say of it." in text
+    assert (
+        text.count("### vs_call") == 1
+        and text.count("| add one, 16 numbers |") == 1
+        and "What people say of it." in text
+    )
     assert "| case | ours, least | numpy | torch |" in text
 
 
@@ -148,18 +194,54 @@ def test_bench_runs_its_cases_on_a_gpu(tmp_path):
     if not os.path.exists(fake):
         pytest.skip("the simulated GPU is not built: make check builds it")
     report = tmp_path / "report.json"
-    gpu = {"GM_BENCHDIR": os.path.join(os.environ["top_srcdir"], "bench"), "GRAMME_CUDA_DRIVER": fake, "GRAMME_NVRTC": fake}
-    text = run("bench", "--device", "cuda", "--quick", "--rounds", "1", "--json", str(report), "pointwise", "layer_norm", "matmul", **gpu).stdout
+    gpu = {
+        "GM_BENCHDIR": os.path.join(os.environ["top_srcdir"], "bench"),
+        "GRAMME_CUDA_DRIVER": fake,
+        "GRAMME_NVRTC": fake,
+    }
+    text = run(
+        "bench",
+        "--device",
+        "cuda",
+        "--quick",
+        "--rounds",
+        "1",
+        "--json",
+        str(report),
+        "pointwise",
+        "layer_norm",
+        "matmul",
+        **gpu,
+    ).stdout
     assert "simulated GPU" in text
     rows = json.loads(report.read_text())["rows"]
-    assert {row["case"].split(",")[0] for row in rows} == {"x sigmoid(x) + 2 tanh(x)", "layer norm", "x w", "gelu (x w + b)"}
+    assert {row["case"].split(",")[0] for row in rows} == {
+        "x sigmoid(x) + 2 tanh(x)",
+        "layer norm",
+        "x w",
+        "gelu (x w + b)",
+    }
     assert {row["case"].split(", ")[-1] for row in rows} == {"float32", "bfloat16"}
     for row in rows:
-        assert row["peer"] != "gramme", row["not_run"]  # ours took part: near enough to the reference in double precision
+        assert row["peer"] != "gramme", row[
+            "not_run"
+        ]  # ours took part: near enough to the reference in double precision
         assert "ratio" in row or row["not_run"]
         assert "ratio" not in row or 0 <= row["ours_error"] <= 256
-    assert [row["peer"] for row in rows if row["case"].startswith("layer norm") and "ratio" in row].count("a copy") == 2
-    assert "no GPU can be used" in run("bench", "--device", "cuda", check=False, GM_BENCHDIR=gpu["GM_BENCHDIR"], GRAMME_CUDA_DRIVER="").stderr
+    assert [
+        row["peer"] for row in rows if row["case"].startswith("layer norm") and "ratio" in row
+    ].count("a copy") == 2
+    assert (
+        "no GPU can be used"
+        in run(
+            "bench",
+            "--device",
+            "cuda",
+            check=False,
+            GM_BENCHDIR=gpu["GM_BENCHDIR"],
+            GRAMME_CUDA_DRIVER="",
+        ).stderr
+    )
 
 
 def test_an_unknown_subcommand_lists_the_known_ones():
@@ -178,7 +260,9 @@ def test_inspect_shows_where_each_node_of_a_graph_runs_and_why(tmp_path):
     assert text.startswith("forward: 0 of 2 nodes in 0 regions of null\n")
     assert "0 exp at a.py:1" in text and "eager: it does not know this operator" in text
     text = run("inspect", "--graph", str(file), "eager").stdout
-    assert "2 of 2 nodes in 1 region of eager, nothing in eager" in text and "eager, region 0" in text
+    assert (
+        "2 of 2 nodes in 1 region of eager, nothing in eager" in text and "eager, region 0" in text
+    )
     assert run("inspect", "--graph", str(file), check=False).returncode == 2
     assert "no-such" in run("inspect", "--graph", str(file), "no-such", check=False).stderr
 

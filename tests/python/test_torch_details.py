@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs written for torch rely on without saying so: types of results, classes of errors, keys, import paths, new seeds."""
+"""What programs written for torch rely on without saying so: types of results, classes of errors,
+keys, import paths, new seeds."""
 
 import itertools
 import os
@@ -45,7 +46,11 @@ SIZES = {
 @pytest.mark.parametrize("what", SIZES)
 def test_parts_of_sizes_are_sizes(what, compiled):
     do, value = SIZES[what]
-    found, numel, text = run(compiled, lambda x: (do(x.shape), do(x.shape).numel(), str(do(x.shape))), gramme.zeros(2, 3, 4))
+    found, numel, text = run(
+        compiled,
+        lambda x: (do(x.shape), do(x.shape).numel(), str(do(x.shape))),
+        gramme.zeros(2, 3, 4),
+    )
     assert type(found) is gramme.Size and found == value and text == f"gramme.Size({list(value)})"
     product = 1
     for n in value:
@@ -56,8 +61,15 @@ def test_parts_of_sizes_are_sizes(what, compiled):
 @both
 def test_sizes_with_other_things(compiled):
     assert run(compiled, lambda x: x.shape[1], gramme.zeros(2, 3)) == 3
-    assert run(compiled, lambda x: x.expand(x.shape[:-1] + (3,)), gramme.zeros(2, 1)).shape == (2, 3)
-    f = (lambda s: s + ("a",)) if not compiled else gramme.compile(lambda s: s + ("a",), backend="eager")
+    assert run(compiled, lambda x: x.expand(x.shape[:-1] + (3,)), gramme.zeros(2, 1)).shape == (
+        2,
+        3,
+    )
+    f = (
+        (lambda s: s + ("a",))
+        if not compiled
+        else gramme.compile(lambda s: s + ("a",), backend="eager")
+    )
     with pytest.raises(TypeError, match="ints"):
         f(SIZE)
     with pytest.raises(TypeError, match="tuple"):
@@ -67,7 +79,11 @@ def test_sizes_with_other_things(compiled):
 
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_sizes_that_are_symbols_stay_sizes(dynamic):
-    f = gramme.compile(lambda x: (x.new_zeros(x.shape[:-1] + x.shape[:1]), x.shape[1:].numel()), backend="eager", dynamic=dynamic)
+    f = gramme.compile(
+        lambda x: (x.new_zeros(x.shape[:-1] + x.shape[:1]), x.shape[1:].numel()),
+        backend="eager",
+        dynamic=dynamic,
+    )
     for n in (2, 3, 5):
         y, m = f(gramme.zeros(n, 4))
         assert y.shape == (n, n) and m == 4
@@ -102,7 +118,9 @@ def test_errors_are_of_torchs_classes(what):
 def test_backward_hooks_may_return_lists(compiled):
     layer = nn.Linear(3, 3, bias=False)
     layer.weight = nn.Parameter(gramme.eye(3))
-    layer.register_full_backward_hook(lambda m, grad_input, grad_output: [g * 5 for g in grad_input])
+    layer.register_full_backward_hook(
+        lambda m, grad_input, grad_output: [g * 5 for g in grad_input]
+    )
     layer.register_full_backward_pre_hook(lambda m, grad_output: [g * 2 for g in grad_output])
     x = gramme.ones(3, requires_grad=True)
     (gramme.compile(layer, backend="eager") if compiled else layer)(x).sum().backward()
@@ -127,8 +145,14 @@ class Scaled(gramme.autograd.Function):
 @pytest.mark.parametrize("backend", [None, "eager", "tcc"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (3, 1), (4,), (1,), ()])
 def test_gradients_are_summed_to_the_shape_of_the_argument(shape, backend):
-    x, scale = gramme.arange(12.0).reshape(3, 4).requires_grad_(), gramme.full(shape, 2.0, requires_grad=True)
-    f = Scaled.apply if backend is None else gramme.compile(lambda x, scale: Scaled.apply(x, scale), backend=backend)
+    x, scale = gramme.arange(12.0).reshape(3, 4).requires_grad_(), gramme.full(
+        shape, 2.0, requires_grad=True
+    )
+    f = (
+        Scaled.apply
+        if backend is None
+        else gramme.compile(lambda x, scale: Scaled.apply(x, scale), backend=backend)
+    )
     f(x, scale).sum().backward()
     own = gramme.full(shape, 2.0, requires_grad=True)
     (x.detach() * own).sum().backward()
@@ -168,7 +192,12 @@ def test_the_state_of_an_optimizer_takes_any_key():
     o.state["table"]["x"] = 5
     p.grad = gramme.ones(2)
     o.step()
-    assert o.state["step"] == 1 and o.state["table"] == {"x": 5} and set(o.state) == {"step", "table", p} and len(o.state) == 3
+    assert (
+        o.state["step"] == 1
+        and o.state["table"] == {"x": 5}
+        and set(o.state) == {"step", "table", p}
+        and len(o.state) == 3
+    )
     saved = o.state_dict()
     assert saved["state"]["step"] == 1 and "momentum_buffer" in saved["state"][0]
     again = gramme.optim.SGD([nn.Parameter(gramme.ones(2))], lr=0.1, momentum=0.9)
@@ -197,14 +226,20 @@ def test_generics_and_import_paths():
             return iter([3, 1])
 
     loader = DataLoader[int](Numbers(), sampler=Backwards(), batch_size=2)
-    assert [b.tolist() for b in loader] == [[6, 2]] and isinstance(Numbers(), Dataset) and default_collate([1, 2]).tolist() == [1, 2]
+    assert (
+        [b.tolist() for b in loader] == [[6, 2]]
+        and isinstance(Numbers(), Dataset)
+        and default_collate([1, 2]).tolist() == [1, 2]
+    )
 
 
 def test_a_random_sampler_draws_as_it_goes():
     sampler = gramme.utils.data.RandomSampler(range(10), replacement=True, num_samples=10**10)
     some = list(itertools.islice(sampler, 100))
     assert len(some) == 100 and set(some) <= set(range(10)) and len(set(some)) > 5
-    assert len(list(gramme.utils.data.RandomSampler(range(3), replacement=True, num_samples=70))) == 70
+    assert (
+        len(list(gramme.utils.data.RandomSampler(range(3), replacement=True, num_samples=70))) == 70
+    )
 
 
 @both
@@ -216,7 +251,10 @@ def test_closeness_of_bools_and_integers(compiled):
     assert run(compiled, f, t, both_kinds).tolist() == [True, False]
     assert gramme.allclose(t, t) and not gramme.allclose(t, both_kinds)
     small, large = gramme.tensor([0], dtype=gramme.uint8), gramme.tensor([255], dtype=gramme.uint8)
-    assert not gramme.isclose(small, large, atol=2.0).item() and gramme.isclose(large, small, atol=255.0).item()
+    assert (
+        not gramme.isclose(small, large, atol=2.0).item()
+        and gramme.isclose(large, small, atol=255.0).item()
+    )
     with pytest.raises(RuntimeError, match="rtol=-1"):
         gramme.isclose(t, t, rtol=-1)
 
@@ -232,7 +270,12 @@ assert gramme.Generator().initial_seed() == 1871
 
 def test_each_process_draws_other_numbers():
     env = {**os.environ, "GRAMME_AUTO": "then=none", "GRAMME_CACHE": "0"}
-    outputs = {subprocess.run([sys.executable, "-c", PROGRAM], env=env, check=True, capture_output=True, text=True).stdout for _ in range(2)}
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM], env=env, check=True, capture_output=True, text=True
+        ).stdout
+        for _ in range(2)
+    }
     assert len(outputs) == 2 and len({text.split()[0] for text in outputs}) == 2
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A subclass of Tensor with a __torch_dispatch__ is refused where it is made: nothing would call it."""
+"""A subclass of Tensor with a __torch_dispatch__ is refused where it is made: nothing would call
+it."""
 
 import pytest
 
@@ -46,7 +47,9 @@ def test_it_is_refused_where_the_class_is_made_plain_and_compiled(make):
         return y, make()
 
     for f in (root, G.compile(root, backend="eager")):
-        with pytest.raises(NotImplementedError, match="class Own has a __torch_dispatch__.*define that instead") as raised:
+        with pytest.raises(
+            NotImplementedError, match="class Own has a __torch_dispatch__.*define that instead"
+        ) as raised:
             f(G.ones(2))
         assert "__torch_function__" in str(raised.value)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""__torch_function__: subclasses of Tensor, other objects and modes that take part in calls, plain and from compiled functions."""
+"""__torch_function__: subclasses of Tensor, other objects and modes that take part in calls, plain
+and from compiled functions."""
 
 import warnings
 
@@ -89,7 +90,12 @@ def test_calls_are_seen_and_results_are_of_the_class(what):
 
 
 def test_what_is_no_tensor_is_handed_on():
-    for do, value in ((lambda x: x.shape, (2,)), (lambda x: x.tolist(), [1.0, 2.0]), (lambda x: x.size(0), 2), (lambda x: x.dtype, gramme.float32)):
+    for do, value in (
+        (lambda x: x.shape, (2,)),
+        (lambda x: x.tolist(), [1.0, 2.0]),
+        (lambda x: x.size(0), 2),
+        (lambda x: x.dtype, gramme.float32),
+    ):
         result, seen = called(do)
         assert result == value and len(seen) == 1
     x = make(Logged)
@@ -105,7 +111,13 @@ def test_a_class_may_answer_itself():
             return "seen"
 
     x = make(Answers)
-    assert gramme.add(x, 1) == "seen" and x + 1 == "seen" and x.shape == "seen" and x.item() == "seen" and gramme.stack([x]) == "seen"
+    assert (
+        gramme.add(x, 1) == "seen"
+        and x + 1 == "seen"
+        and x.shape == "seen"
+        and x.item() == "seen"
+        and gramme.stack([x]) == "seen"
+    )
     assert gramme.compile(lambda x: gramme.add(x, 1), backend="eager")(x) == "seen"
 
 
@@ -211,7 +223,9 @@ def test_modes_see_calls_also_of_compiled_functions():
         return y * 3
 
     mode = Counting()
-    assert gramme.compile(g, backend="eager")(x, mode).tolist() == [9.0, 9.0] and mode.seen == [Tensor.add]
+    assert gramme.compile(g, backend="eager")(x, mode).tolist() == [9.0, 9.0] and mode.seen == [
+        Tensor.add
+    ]
     assert _modes() == ()
 
 
@@ -245,6 +259,11 @@ def test_functions_of_ones_own():
     assert seen[0] is scale and type(result) is Logged
     assert called(twice)[1][0] is twice
     assert overrides.is_tensor_like(Outside(1)) and not overrides.is_tensor_like(1)
-    assert overrides.resolve_name(gramme.add) == "gramme.add" and overrides.resolve_name(Tensor.add) == "gramme.Tensor.add"
+    assert (
+        overrides.resolve_name(gramme.add) == "gramme.add"
+        and overrides.resolve_name(Tensor.add) == "gramme.Tensor.add"
+    )
     assert overrides.resolve_name(Tensor.shape.__get__) == "gramme.Tensor.shape.__get__"
-    assert overrides.is_tensor_method_or_property(Tensor.add) and not overrides.is_tensor_method_or_property(gramme.add)
+    assert overrides.is_tensor_method_or_property(
+        Tensor.add
+    ) and not overrides.is_tensor_method_or_property(gramme.add)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules of torch's that programs ask whether something is there: jit, distributed, profiler, devices, backends; and small tools.
+"""Modules of torch's that programs ask whether something is there: jit, distributed, profiler,
+devices, backends; and small tools.
 
 The expected values are torch 2.13's, in the state that each test names.
 """
@@ -25,12 +26,32 @@ def said(function, error, text):
 
 def test_script_gives_back_what_it_gets():
     f, layer = lambda x: x + 1, G.nn.Linear(1, 1)
-    for mark in (G.jit.script, G.jit.trace, G.jit.unused, G.jit.export, G.jit.ignore, G.jit.script_method, G.jit.script_if_tracing, G.jit.interface):
+    for mark in (
+        G.jit.script,
+        G.jit.trace,
+        G.jit.unused,
+        G.jit.export,
+        G.jit.ignore,
+        G.jit.script_method,
+        G.jit.script_if_tracing,
+        G.jit.interface,
+    ):
         assert mark(f) is f
-    assert G.jit.ignore(drop=True)(f) is f and G.jit.script(layer) is layer and G.jit.trace(layer, (G.ones(1, 1),)) is layer
-    assert not G.jit.is_scripting() and not G.jit.is_tracing() and G.jit.annotate(int, 3) == 3 and not isinstance(layer, G.jit.ScriptModule)
+    assert (
+        G.jit.ignore(drop=True)(f) is f
+        and G.jit.script(layer) is layer
+        and G.jit.trace(layer, (G.ones(1, 1),)) is layer
+    )
+    assert (
+        not G.jit.is_scripting()
+        and not G.jit.is_tracing()
+        and G.jit.annotate(int, 3) == 3
+        and not isinstance(layer, G.jit.ScriptModule)
+    )
     assert issubclass(G.jit.ScriptModule, G.nn.Module) and issubclass(G.jit.TracerWarning, Warning)
-    said(lambda: G.jit.save(layer, "x"), NotImplementedError, "gramme has no jit.save: .*gramme.save")
+    said(
+        lambda: G.jit.save(layer, "x"), NotImplementedError, "gramme has no jit.save: .*gramme.save"
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +76,9 @@ def test_a_scripted_function_is_recorded():
     def twice(x):
         return x * 2 if G.jit.is_scripting() or G.jit.is_tracing() else x * 3
 
-    assert G.compile(lambda x: twice(x) + 1, backend="eager", fullgraph=True)(G.ones(2)).tolist() == [4.0, 4.0]
+    assert G.compile(lambda x: twice(x) + 1, backend="eager", fullgraph=True)(
+        G.ones(2)
+    ).tolist() == [4.0, 4.0]
 
 
 # -- distributed, before init_process_group()
@@ -63,15 +86,46 @@ def test_a_scripted_function_is_recorded():
 
 def test_there_is_no_group_of_processes():
     d = G.distributed
-    assert not d.is_available() and not d.is_initialized() and not d.is_nccl_available() and d.group.WORLD is None and d.GroupMember.WORLD is None
-    for name in ("get_rank", "get_world_size", "barrier", "get_backend", "all_reduce", "broadcast", "all_gather_object", "destroy_process_group"):
-        said(getattr(d, name), ValueError, f"distributed.{name}\\(\\): there is no group of processes.*ask distributed.is_initialized\\(\\)")
+    assert (
+        not d.is_available()
+        and not d.is_initialized()
+        and not d.is_nccl_available()
+        and d.group.WORLD is None
+        and d.GroupMember.WORLD is None
+    )
+    for name in (
+        "get_rank",
+        "get_world_size",
+        "barrier",
+        "get_backend",
+        "all_reduce",
+        "broadcast",
+        "all_gather_object",
+        "destroy_process_group",
+    ):
+        said(
+            getattr(d, name),
+            ValueError,
+            (
+                f"distributed.{name}\\(\\): there is no group of processes.*ask "
+                "distributed.is_initialized\\(\\)"
+            ),
+        )
     said(d.init_process_group, NotImplementedError, "gramme works in one process")
     said(d.ProcessGroup, NotImplementedError, "gramme works in one process")
-    assert not isinstance(None, d.ProcessGroup) and pickle.loads(pickle.dumps(d.ReduceOp.SUM)) is d.ReduceOp.SUM
-    assert [getattr(d.ReduceOp, name).value for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX")] == [0, 1, 2, 3, 4]
+    assert (
+        not isinstance(None, d.ProcessGroup)
+        and pickle.loads(pickle.dumps(d.ReduceOp.SUM)) is d.ReduceOp.SUM
+    )
+    assert [
+        getattr(d.ReduceOp, name).value for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX")
+    ] == [0, 1, 2, 3, 4]
     assert d.Backend("NCCL") == d.Backend.NCCL == "nccl"
-    said(lambda: G.nn.parallel.DistributedDataParallel(G.nn.Linear(1, 1)), RuntimeError, "needs several processes")
+    said(
+        lambda: G.nn.parallel.DistributedDataParallel(G.nn.Linear(1, 1)),
+        RuntimeError,
+        "needs several processes",
+    )
 
 
 PARTS = [  # n, drop_last, what each of three gets
@@ -88,13 +142,21 @@ PARTS = [  # n, drop_last, what each of three gets
 def test_each_process_takes_its_part(n, drop_last, want):
     from gramme.utils.data import DistributedSampler
 
-    make = lambda rank, **more: DistributedSampler(range(n), num_replicas=3, rank=rank, drop_last=drop_last, **more)
+    make = lambda rank, **more: DistributedSampler(
+        range(n), num_replicas=3, rank=rank, drop_last=drop_last, **more
+    )
     assert [list(make(rank, shuffle=False)) for rank in range(3)] == want
     mixed = [make(rank, seed=5) for rank in range(3)]
-    assert [len(list(part)) for part in mixed] == [len(part) for part in want] == [len(part) for part in mixed]
+    assert (
+        [len(list(part)) for part in mixed]
+        == [len(part) for part in want]
+        == [len(part) for part in mixed]
+    )
     if n == 10:
         before = [list(part) for part in mixed]
-        assert {i for part in before for i in part} <= set(range(n)) and before == [list(part) for part in mixed]
+        assert {i for part in before for i in part} <= set(range(n)) and before == [
+            list(part) for part in mixed
+        ]
         for part in mixed:
             part.set_epoch(1)
         assert [list(part) for part in mixed] != before
@@ -107,9 +169,24 @@ def test_each_process_takes_its_part(n, drop_last, want):
 
 def test_schedules_say_what_to_do_in_each_step():
     action = G.profiler.schedule(wait=1, warmup=1, active=2, repeat=2, skip_first=1)
-    names = ["NONE", "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "WARMUP", "RECORD", "RECORD_AND_SAVE", "NONE", "NONE", "NONE"]
+    names = [
+        "NONE",
+        "NONE",
+        "WARMUP",
+        "RECORD",
+        "RECORD_AND_SAVE",
+        "NONE",
+        "WARMUP",
+        "RECORD",
+        "RECORD_AND_SAVE",
+        "NONE",
+        "NONE",
+        "NONE",
+    ]
     assert [action(i).name for i in range(12)] == names
-    said(lambda: G.profiler.schedule(wait=0, warmup=0, active=0), ValueError, "active is at least 1")
+    said(
+        lambda: G.profiler.schedule(wait=0, warmup=0, active=0), ValueError, "active is at least 1"
+    )
     assert G.profiler.ProfilerActivity.CPU in G.profiler.supported_activities()
     with G.profiler.record_function("label"):
         assert G.autograd.profiler.record_function("other")(lambda: 3)() == 3
@@ -122,10 +199,17 @@ def test_schedules_say_what_to_do_in_each_step():
 @pytest.mark.parametrize("kind", ["xpu", "mps"])
 def test_other_kinds_of_device_are_not_there(kind):
     module = importlib.import_module("gramme." + kind)
-    assert module is getattr(G, kind) and module.is_available() is False and module.device_count() == 0 and module.memory_allocated() == 0
+    assert (
+        module is getattr(G, kind)
+        and module.is_available() is False
+        and module.device_count() == 0
+        and module.memory_allocated() == 0
+    )
     assert module.empty_cache() is None and module.manual_seed(1) is None
     said(module.synchronize, RuntimeError, f"there is no device '{kind}'")
-    said(lambda: module.nothing, AttributeError, f"module 'gramme.{kind}' has no attribute 'nothing'")
+    said(
+        lambda: module.nothing, AttributeError, f"module 'gramme.{kind}' has no attribute 'nothing'"
+    )
 
 
 def test_the_accelerator_is_the_gpu():
@@ -145,7 +229,12 @@ def test_switches_of_libraries_are_modules():
     from gramme.backends import cuda
 
     cudnn.benchmark = True
-    assert G.backends.cudnn.benchmark and sys.modules["gramme.backends.cudnn"] is cudnn and cudnn.version() is None and not cudnn.is_available()
+    assert (
+        G.backends.cudnn.benchmark
+        and sys.modules["gramme.backends.cudnn"] is cudnn
+        and cudnn.version() is None
+        and not cudnn.is_available()
+    )
     assert not G.backends.mps.is_built() and cuda.matmul.allow_tf32 is False
     cudnn.benchmark = False
     with cuda.sdp_kernel(enable_flash=False):
@@ -187,19 +276,33 @@ def _exits(index):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_are_started_and_waited_for(method, tmp_path):
-    assert G.multiprocessing.start_processes(_succeeds, (str(tmp_path),), nprocs=2, start_method=method) is None
+    assert (
+        G.multiprocessing.start_processes(
+            _succeeds, (str(tmp_path),), nprocs=2, start_method=method
+        )
+        is None
+    )
     assert [(tmp_path / str(i)).read_text() for i in range(2)] == ["1.0", "2.0"]
 
 
 def test_a_process_that_fails_is_an_error():
     mp = G.multiprocessing
-    with pytest.raises(mp.ProcessRaisedException, match="Process 1 terminated with the following error:(.|\n)*no such thing") as caught:
+    with pytest.raises(
+        mp.ProcessRaisedException,
+        match="Process 1 terminated with the following error:(.|\n)*no such thing",
+    ) as caught:
         mp.start_processes(_raises, nprocs=2, start_method="fork")
     assert caught.value.error_index == 1 and caught.value.error_pid > 0
     context = mp.start_processes(_exits, nprocs=1, join=False, start_method="fork")
-    with pytest.raises(mp.ProcessExitedException, match="process 0 terminated with exit code 3") as caught:
+    with pytest.raises(
+        mp.ProcessExitedException, match="process 0 terminated with exit code 3"
+    ) as caught:
         context.join()
-    assert caught.value.exit_code == 3 and "fork" in mp.get_all_start_methods() and mp.get_context("fork").Queue
+    assert (
+        caught.value.exit_code == 3
+        and "fork" in mp.get_all_start_methods()
+        and mp.get_context("fork").Queue
+    )
     assert issubclass(mp.ProcessExitedException, mp.ProcessException) and mp.Manager and mp.Process
 
 
@@ -214,8 +317,14 @@ FREQUENCIES = [
     (lambda: G.fft.rfftfreq(1), [0.0]),
     (lambda: G.fft.fftfreq(0), []),
     (lambda: G.fft.fftshift(G.arange(5)), [3, 4, 0, 1, 2]),
-    (lambda: G.fft.fftshift(G.arange(12).reshape(3, 4), 1), [[2, 3, 0, 1], [6, 7, 4, 5], [10, 11, 8, 9]]),
-    (lambda: G.fft.ifftshift(G.arange(15).reshape(3, 5)), [[7, 8, 9, 5, 6], [12, 13, 14, 10, 11], [2, 3, 4, 0, 1]]),
+    (
+        lambda: G.fft.fftshift(G.arange(12).reshape(3, 4), 1),
+        [[2, 3, 0, 1], [6, 7, 4, 5], [10, 11, 8, 9]],
+    ),
+    (
+        lambda: G.fft.ifftshift(G.arange(15).reshape(3, 5)),
+        [[7, 8, 9, 5, 6], [12, 13, 14, 10, 11], [2, 3, 4, 0, 1]],
+    ),
     (lambda: G.fft.ifftshift(G.fft.fftshift(G.arange(7))), list(range(7))),
 ]
 
@@ -223,7 +332,9 @@ FREQUENCIES = [
 @pytest.mark.parametrize("run, want", FREQUENCIES)
 def test_frequencies_and_shifts(run, want):
     found = run()
-    assert found.shape == G.tensor(want).shape and G.allclose(found.double(), G.tensor(want, dtype=G.float64), rtol=1e-6, atol=0)
+    assert found.shape == G.tensor(want).shape and G.allclose(
+        found.double(), G.tensor(want, dtype=G.float64), rtol=1e-6, atol=0
+    )
     assert G.compile(run, backend="eager")().equal(found)
 
 
@@ -245,18 +356,29 @@ def test_tools_of_distributions():
     from gramme.distributions import utils as U
     from gramme.distributions.normal import Normal
 
-    assert Normal is G.distributions.Normal and G.distributions.multinomial.Multinomial is G.distributions.Multinomial
+    assert (
+        Normal is G.distributions.Normal
+        and G.distributions.multinomial.Multinomial is G.distributions.Multinomial
+    )
     a, b = U.broadcast_all(1.0, G.ones(2, dtype=G.float64))
     assert a.dtype == b.dtype == G.float64 and a.tolist() == [1.0, 1.0]
     assert [x.shape for x in U.broadcast_all(G.ones(2, 1), G.zeros(3))] == [(2, 3), (2, 3)]
     said(lambda: U.broadcast_all("a", 1), ValueError, "takes tensors and numbers")
     logits = G.tensor([0.5, -1.0, 2.0])
     close = lambda x, want: G.allclose(x, G.tensor(want), atol=1e-4)
-    assert close(U.logits_to_probs(logits), [0.1753, 0.0391, 0.7856]) and close(U.logits_to_probs(logits, True), [0.6225, 0.2689, 0.8808])
+    assert close(U.logits_to_probs(logits), [0.1753, 0.0391, 0.7856]) and close(
+        U.logits_to_probs(logits, True), [0.6225, 0.2689, 0.8808]
+    )
     probs = G.tensor([0.0, 0.3, 1.0])
-    assert close(U.probs_to_logits(probs), [-15.9424, -1.2040, 0.0]) and close(U.probs_to_logits(probs, True), [-15.9424, -0.8473, 15.9424])
+    assert close(U.probs_to_logits(probs), [-15.9424, -1.2040, 0.0]) and close(
+        U.probs_to_logits(probs, True), [-15.9424, -0.8473, 15.9424]
+    )
     square = G.arange(9.0).reshape(3, 3)
-    assert [U.tril_matrix_to_vec(square, d).tolist() for d in (0, -1, 1)] == [[0, 3, 4, 6, 7, 8], [3, 6, 7], [0, 1, 3, 4, 5, 6, 7, 8]]
+    assert [U.tril_matrix_to_vec(square, d).tolist() for d in (0, -1, 1)] == [
+        [0, 3, 4, 6, 7, 8],
+        [3, 6, 7],
+        [0, 1, 3, 4, 5, 6, 7, 8],
+    ]
     assert U.vec_to_tril_matrix(G.arange(6.0)).tolist() == [[0, 0, 0], [1, 2, 0], [3, 4, 5]]
     assert U.vec_to_tril_matrix(G.arange(3.0), -1).tolist() == [[0, 0, 0], [0, 0, 0], [1, 2, 0]]
     said(lambda: U.vec_to_tril_matrix(G.arange(4.0)), ValueError, "4 which cannot be expressed")
@@ -283,46 +405,94 @@ def test_a_lazy_property_is_computed_once():
 
 def test_a_normal_distribution_of_low_rank_is_the_dense_one():
     G.manual_seed(1)
-    loc, factor, diag = G.randn(2, 4, dtype=G.float64), G.randn(2, 4, 2, dtype=G.float64), G.rand(4, dtype=G.float64) + 0.5
+    loc, factor, diag = (
+        G.randn(2, 4, dtype=G.float64),
+        G.randn(2, 4, 2, dtype=G.float64),
+        G.rand(4, dtype=G.float64) + 0.5,
+    )
     leaves = [x.requires_grad_() for x in (loc, factor, diag)]
     low = G.distributions.LowRankMultivariateNormal(loc, factor, diag)
-    dense = G.distributions.MultivariateNormal(loc, factor @ factor.mT + G.diag_embed(diag.expand(2, 4)))
+    dense = G.distributions.MultivariateNormal(
+        loc, factor @ factor.mT + G.diag_embed(diag.expand(2, 4))
+    )
     value = G.randn(3, 2, 4, dtype=G.float64)
     for ask in (
-        lambda d: d.log_prob(value), lambda d: d.entropy(), lambda d: d.variance, lambda d: d.covariance_matrix, lambda d: d.precision_matrix,
+        lambda d: d.log_prob(value), lambda d: d.entropy(), lambda d: d.variance,
+        lambda d: d.covariance_matrix, lambda d: d.precision_matrix,
         lambda d: d.scale_tril, lambda d: d.mean, lambda d: d.expand((3, 2)).log_prob(value),
     ):  # fmt: skip
         assert G.allclose(ask(low), ask(dense))
-        pairs = [G.autograd.grad(ask(d).sin().sum(), leaves, allow_unused=True, retain_graph=True) for d in (low, dense)]
+        pairs = [
+            G.autograd.grad(ask(d).sin().sum(), leaves, allow_unused=True, retain_graph=True)
+            for d in (low, dense)
+        ]
         for a, b in zip(*pairs):
             assert (a is None or a.abs().max().item() == 0) if b is None else G.allclose(a, b)
-    assert low.batch_shape == (2,) and low.event_shape == (4,) and low.rsample((5,)).shape == (5, 2, 4)
+    assert (
+        low.batch_shape == (2,) and low.event_shape == (4,) and low.rsample((5,)).shape == (5, 2, 4)
+    )
     draws = low.sample((20000,))
-    assert G.allclose(draws.mean(0), loc, atol=0.1) and G.allclose(draws.var(0), low.variance, rtol=0.1)
-    run = lambda x: G.distributions.LowRankMultivariateNormal(loc.detach(), factor.detach(), diag.detach()).log_prob(x)
+    assert G.allclose(draws.mean(0), loc, atol=0.1) and G.allclose(
+        draws.var(0), low.variance, rtol=0.1
+    )
+    run = lambda x: G.distributions.LowRankMultivariateNormal(
+        loc.detach(), factor.detach(), diag.detach()
+    ).log_prob(x)
     assert G.compile(run, backend="eager")(value).equal(run(value))
-    said(lambda: G.distributions.LowRankMultivariateNormal(loc, factor, -diag), ValueError, "cov_diag is to be above 0")
-    said(lambda: G.distributions.LowRankMultivariateNormal(loc, factor[..., :3, :], diag), ValueError, "cov_factor is")
+    said(
+        lambda: G.distributions.LowRankMultivariateNormal(loc, factor, -diag),
+        ValueError,
+        "cov_diag is to be above 0",
+    )
+    said(
+        lambda: G.distributions.LowRankMultivariateNormal(loc, factor[..., :3, :], diag),
+        ValueError,
+        "cov_factor is",
+    )
 
 
 # -- Other small names
 
 
 def test_small_names():
-    assert G.SymInt is G.fx.SymInt and not isinstance(3, G.SymInt) and not isinstance(1.0, G.SymFloat)
+    assert (
+        G.SymInt is G.fx.SymInt and not isinstance(3, G.SymInt) and not isinstance(1.0, G.SymFloat)
+    )
     layer = G.nn.Linear(1, 1)
-    assert not isinstance(G.compile(layer), G._dynamo.OptimizedModule) and G._dynamo.eval_frame.OptimizedModule is G._dynamo.OptimizedModule
-    assert G.nn.parameter.UninitializedParameter is G.nn.UninitializedParameter and G.nn.parameter.is_lazy(G.nn.LazyLinear(1).weight)
-    assert G.utils.checkpoint.get_device_states(G.ones(1)) == ([], []) and G.utils.checkpoint.set_device_states([], []) is None
-    assert type(G.cummax(G.ones(2), 0)) is G.return_types.cummax and type(G.topk(G.ones(2), 1)) is G.return_types.topk
+    assert (
+        not isinstance(G.compile(layer), G._dynamo.OptimizedModule)
+        and G._dynamo.eval_frame.OptimizedModule is G._dynamo.OptimizedModule
+    )
+    assert (
+        G.nn.parameter.UninitializedParameter is G.nn.UninitializedParameter
+        and G.nn.parameter.is_lazy(G.nn.LazyLinear(1).weight)
+    )
+    assert (
+        G.utils.checkpoint.get_device_states(G.ones(1)) == ([], [])
+        and G.utils.checkpoint.set_device_states([], []) is None
+    )
+    assert (
+        type(G.cummax(G.ones(2), 0)) is G.return_types.cummax
+        and type(G.topk(G.ones(2), 1)) is G.return_types.topk
+    )
     assert G.onnx.is_in_onnx_export() is False
 
 
 def test_arguments_of_to_are_read():
     parse = G._C._nn._parse_to
     assert parse(G.float16) == (None, G.float16, False, None)
-    assert parse("cpu", dtype=G.float64, non_blocking=True) == (G.device("cpu"), G.float64, True, None)
-    assert parse(G.ones(1), memory_format=G.contiguous_format) == (G.device("cpu"), G.float32, False, G.contiguous_format)
+    assert parse("cpu", dtype=G.float64, non_blocking=True) == (
+        G.device("cpu"),
+        G.float64,
+        True,
+        None,
+    )
+    assert parse(G.ones(1), memory_format=G.contiguous_format) == (
+        G.device("cpu"),
+        G.float32,
+        False,
+        G.contiguous_format,
+    )
     assert G._C._nn.gelu is G.nn.functional.gelu
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small names of torch's that programs use: methods, constructors, settings; each against plain Python or numpy, and recorded."""
+"""Small names of torch's that programs use: methods, constructors, settings; each against plain
+Python or numpy, and recorded."""
 
 import itertools
 import math
@@ -29,13 +30,36 @@ def recorded(fn, *args):
 
 
 def test_questions_have_answers():
-    assert X.allclose(X + 1e-9) and not X.allclose(X + 1) and X.equal(X.clone()) and not X.equal(X[:1])
+    assert (
+        X.allclose(X + 1e-9) and not X.allclose(X + 1) and X.equal(X.clone()) and not X.equal(X[:1])
+    )
     assert G.is_nonzero(G.tensor([2])) and not G.tensor(0.0).is_nonzero()
     with pytest.raises(RuntimeError, match="one element"):
         X.is_nonzero()
-    assert (X.is_cpu, X.is_cuda, X.is_sparse, X.is_quantized, X.is_meta, X.get_device()) == (True, False, False, False, False, -1)
-    assert X.is_signed() and not G.ones(1, dtype=G.uint8).is_signed() and not X.is_complex() and X.real is X and X.conj() is X
-    assert recorded(lambda x: x + 1 if x.is_cpu and not x.is_cuda and x.get_device() < 0 and not x.is_sparse else x, X).tolist() == (X + 1).tolist()
+    assert (X.is_cpu, X.is_cuda, X.is_sparse, X.is_quantized, X.is_meta, X.get_device()) == (
+        True,
+        False,
+        False,
+        False,
+        False,
+        -1,
+    )
+    assert (
+        X.is_signed()
+        and not G.ones(1, dtype=G.uint8).is_signed()
+        and not X.is_complex()
+        and X.real is X
+        and X.conj() is X
+    )
+    assert (
+        recorded(
+            lambda x: x + 1
+            if x.is_cpu and not x.is_cuda and x.get_device() < 0 and not x.is_sparse
+            else x,
+            X,
+        ).tolist()
+        == (X + 1).tolist()
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,12 +138,21 @@ def test_assignment_through_index_tensors_is_that_of_numpy(key):
 
 def test_index_put_adds_and_refuses():
     i, j = G.tensor([0, 0, 1]), G.tensor([2, 2, -1])
-    got = recorded(lambda x, v: x.index_put((i, j), v, accumulate=True), X, G.tensor([1.0, 10.0, 100.0]))
+    got = recorded(
+        lambda x, v: x.index_put((i, j), v, accumulate=True), X, G.tensor([1.0, 10.0, 100.0])
+    )
     assert got.tolist() == [[0.0, 1.0, 13.0], [3.0, 4.0, 105.0]]
     x, v = X.clone().requires_grad_(), G.tensor([1.0, 10.0, 100.0], requires_grad=True)
     (G.index_put(x, (None, j), v) * G.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum().backward()
-    assert x.grad.tolist() == [[1.0, 2.0, 0.0], [4.0, 5.0, 0.0]] and v.grad.tolist() == [0.0, 0.0, 9.0]
-    assert G.index_put(X, (X > 3,), G.tensor([7.0, 8.0])).tolist() == [[0.0, 1.0, 2.0], [3.0, 7.0, 8.0]]
+    assert x.grad.tolist() == [[1.0, 2.0, 0.0], [4.0, 5.0, 0.0]] and v.grad.tolist() == [
+        0.0,
+        0.0,
+        9.0,
+    ]
+    assert G.index_put(X, (X > 3,), G.tensor([7.0, 8.0])).tolist() == [
+        [0.0, 1.0, 2.0],
+        [3.0, 7.0, 8.0],
+    ]
     y = X.clone()
     y.index_put_((G.tensor([1]),), G.tensor(5.0))
     assert y.tolist() == [[0.0, 1.0, 2.0], [5.0, 5.0, 5.0]]
@@ -132,15 +165,26 @@ def test_index_put_adds_and_refuses():
 
 def test_promotion_can_be_asked():
     assert G.result_type(X, 1) == G.float32 and G.result_type(G.arange(2), 1.5) == G.float32
-    assert G.result_type(G.ones(2, dtype=G.int8), G.tensor(5)) == G.int8 and G.result_type(1, 2.0) == G.float32
-    assert G.can_cast(G.int64, G.float16) and not G.can_cast(G.float32, G.int64) and not G.can_cast(G.uint8, G.bool)
+    assert (
+        G.result_type(G.ones(2, dtype=G.int8), G.tensor(5)) == G.int8
+        and G.result_type(1, 2.0) == G.float32
+    )
+    assert (
+        G.can_cast(G.int64, G.float16)
+        and not G.can_cast(G.float32, G.int64)
+        and not G.can_cast(G.uint8, G.bool)
+    )
     assert G.broadcast_shapes((2, 1), (3,), 1) == (2, 3)
     with pytest.raises(RuntimeError, match="do not broadcast"):
         G.broadcast_shapes((2,), (3,))
 
 
 def test_constructors_by_dtype():
-    assert G.Tensor(2, 3).shape == (2, 3) and G.Tensor().shape == (0,) and G.Tensor([1, 2]).tolist() == [1.0, 2.0]
+    assert (
+        G.Tensor(2, 3).shape == (2, 3)
+        and G.Tensor().shape == (0,)
+        and G.Tensor([1, 2]).tolist() == [1.0, 2.0]
+    )
     assert G.LongTensor([1, 2]).dtype == G.int64 and G.FloatTensor(2).shape == (2,)
     assert isinstance(X, G.FloatTensor) and not isinstance(X, G.LongTensor)
     assert X.type(G.DoubleTensor).dtype == G.float64 and X.type("torch.IntTensor").dtype == G.int32
@@ -156,8 +200,14 @@ def test_constructors_by_dtype():
 def test_combinations_and_ranges():
     for r, again in itertools.product((1, 2, 3), (False, True)):
         choose = itertools.combinations_with_replacement if again else itertools.combinations
-        assert G.combinations(G.arange(4), r, again).tolist() == [list(c) for c in choose(range(4), r)]
-    assert G.range(0, 3).tolist() == [0.0, 1.0, 2.0, 3.0] and G.range(1, 2, 0.5).tolist() == [1.0, 1.5, 2.0]
+        assert G.combinations(G.arange(4), r, again).tolist() == [
+            list(c) for c in choose(range(4), r)
+        ]
+    assert G.range(0, 3).tolist() == [0.0, 1.0, 2.0, 3.0] and G.range(1, 2, 0.5).tolist() == [
+        1.0,
+        1.5,
+        2.0,
+    ]
     assert G.typename(X) == "gramme.FloatTensor" and G.typename(3) == "int"
 
 
@@ -174,15 +224,24 @@ def test_frexp_is_exact(dtype):
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7])
 def test_windows_are_those_of_numpy(n):
-    for ours, theirs in ((G.hann_window, np.hanning), (G.hamming_window, np.hamming), (G.blackman_window, np.blackman), (G.bartlett_window, np.bartlett)):
+    for ours, theirs in (
+        (G.hann_window, np.hanning),
+        (G.hamming_window, np.hamming),
+        (G.blackman_window, np.blackman),
+        (G.bartlett_window, np.bartlett),
+    ):
         assert np.allclose(ours(n, False, dtype=G.float64).numpy(), theirs(n), atol=1e-12)
-        assert np.allclose(ours(n, dtype=G.float64).numpy(), theirs(n + 1)[:n] if n > 1 else np.ones(n), atol=1e-12)
+        assert np.allclose(
+            ours(n, dtype=G.float64).numpy(), theirs(n + 1)[:n] if n > 1 else np.ones(n), atol=1e-12
+        )
 
 
 def test_losses_take_numbers_as_reductions():
     target = X.softmax(1)
     for number, name in enumerate(("none", "mean", "sum")):
-        assert same(G.kl_div(X, target, reduction=number), G.nn.functional.kl_div(X, target, reduction=name))
+        assert same(
+            G.kl_div(X, target, reduction=number), G.nn.functional.kl_div(X, target, reduction=name)
+        )
 
 
 # -- Settings
@@ -210,7 +269,10 @@ def test_print_options_are_honoured():
 
 def test_switches_are_kept():
     G.use_deterministic_algorithms(True, warn_only=True)
-    assert G.are_deterministic_algorithms_enabled() and G.is_deterministic_algorithms_warn_only_enabled()
+    assert (
+        G.are_deterministic_algorithms_enabled()
+        and G.is_deterministic_algorithms_warn_only_enabled()
+    )
     G.use_deterministic_algorithms(False)
     G.set_float32_matmul_precision("high")
     assert G.get_float32_matmul_precision() == "high"
@@ -225,7 +287,9 @@ def test_switches_are_kept():
 
 def test_places_along_each_dimension():
     i = G.tensor([[0, 5], [11, 23]])
-    assert [t.tolist() for t in recorded(lambda i: G.unravel_index(i, (2, 3, 4)), i)] == [t.tolist() for t in np.unravel_index(i.numpy(), (2, 3, 4))]
+    assert [t.tolist() for t in recorded(lambda i: G.unravel_index(i, (2, 3, 4)), i)] == [
+        t.tolist() for t in np.unravel_index(i.numpy(), (2, 3, 4))
+    ]
     assert X[:, G.newaxis].shape == (2, 1, 3) and G.vmap is G.func.vmap
 
 
@@ -261,7 +325,9 @@ def test_a_view_is_another_tensor_even_where_nothing_changes(name, backend):
         y[0, 0, 0] = 7
         return y
 
-    turned, given_out = (G.compile(f, backend=backend) if backend else f for f in (turned, NOTHING_CHANGES[name]))
+    turned, given_out = (
+        G.compile(f, backend=backend) if backend else f for f in (turned, NOTHING_CHANGES[name])
+    )
     x = G.zeros(2, 3)
     y = turned(x)
     assert x.shape == (2, 3) and y.shape == (1, 2, 3) and x.tolist() == [[7, 0, 0], [0, 0, 0]]
@@ -280,17 +346,35 @@ def test_a_view_in_which_nothing_changes_keeps_any_strides(strides):
 
 def test_what_gives_back_the_tensor_itself_in_torch_does():
     x = G.zeros(3)
-    for y in (x.contiguous(), x.to(G.float32), x.float(), +x, x.cpu(), x.flatten(), G.atleast_1d(x), x.requires_grad_(False)):
+    for y in (
+        x.contiguous(),
+        x.to(G.float32),
+        x.float(),
+        +x,
+        x.cpu(),
+        x.flatten(),
+        G.atleast_1d(x),
+        x.requires_grad_(False),
+    ):
         assert y is x
 
 
 def test_memory_formats():
     x = X.T
     for f in (G.zeros_like, G.ones_like, G.empty_like, G.rand_like, G.clone):
-        assert f(x, memory_format=G.preserve_format).stride() == f(x).stride() and f(x, memory_format=G.contiguous_format).is_contiguous()
-    assert x.contiguous(memory_format=G.contiguous_format).stride() == (2, 1) and x.clone(memory_format=G.contiguous_format).equal(x)
+        assert (
+            f(x, memory_format=G.preserve_format).stride() == f(x).stride()
+            and f(x, memory_format=G.contiguous_format).is_contiguous()
+        )
+    assert x.contiguous(memory_format=G.contiguous_format).stride() == (2, 1) and x.clone(
+        memory_format=G.contiguous_format
+    ).equal(x)
     assert x.to(G.float64, memory_format=G.preserve_format).dtype == G.float64
-    assert recorded(lambda x: x.T.clone(memory_format=G.contiguous_format) + G.zeros_like(x.T, memory_format=G.preserve_format), X).stride() == (2, 1)
+    assert recorded(
+        lambda x: x.T.clone(memory_format=G.contiguous_format)
+        + G.zeros_like(x.T, memory_format=G.preserve_format),
+        X,
+    ).stride() == (2, 1)
     with pytest.raises(TypeError, match="not columns_first"):
         G.ones(1, 2, 3, 3).to(memory_format="columns_first")
 
@@ -298,5 +382,14 @@ def test_memory_formats():
 def test_rounding_to_decimals():
     x = G.tensor([1.255, -2.344, 1234.5, 0.5, 1.5], dtype=G.float64)
     assert recorded(lambda x: x.round(decimals=2), x).tolist() == [1.25, -2.34, 1234.5, 0.5, 1.5]
-    assert G.round(x, decimals=-2).tolist() == [0.0, -0.0, 1200.0, 0.0, 0.0] and x.round().tolist() == [1.0, -2.0, 1234.0, 0.0, 2.0]
-    assert G.round(G.tensor([3, 4])).dtype == G.int64 and x.clone().round_(decimals=1)[1].item() == -2.3
+    assert G.round(x, decimals=-2).tolist() == [
+        0.0,
+        -0.0,
+        1200.0,
+        0.0,
+        0.0,
+    ] and x.round().tolist() == [1.0, -2.0, 1234.0, 0.0, 2.0]
+    assert (
+        G.round(G.tensor([3, 4])).dtype == G.int64
+        and x.clone().round_(decimals=1)[1].item() == -2.3
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that a dtype does not hold, data that a function looks at, and values and gradients at the ends: plain and compiled alike."""
+"""Numbers that a dtype does not hold, data that a function looks at, and values and gradients at
+the ends: plain and compiled alike."""
 
 import math
 
@@ -19,7 +20,9 @@ def ways(f):
 
 
 def same(got, want):
-    return np.array_equal(np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64), equal_nan=True)
+    return np.array_equal(
+        np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64), equal_nan=True
+    )
 
 
 def bits(t):
@@ -79,7 +82,9 @@ FITS = {
 @pytest.mark.parametrize("name", TOO_LARGE)
 def test_a_number_that_an_integer_dtype_does_not_hold_is_an_error(name):
     for f in ways(TOO_LARGE[name]):
-        with pytest.raises(RuntimeError, match="value cannot be converted to type u?int[0-9]+ without overflow"):
+        with pytest.raises(
+            RuntimeError, match="value cannot be converted to type u?int[0-9]+ without overflow"
+        ):
             f(gramme.tensor(SMALL, dtype=gramme.int8))
 
 
@@ -116,22 +121,38 @@ def test_a_bound_that_is_nan_gives_nan(name):
 
 INTS = gramme.tensor([5, -7])
 REQUIRED = [
-    ("repeats can not be negative", lambda: gramme.tensor([2, -1, 2]), lambda r: gramme.arange(3.0).repeat_interleave(r)),
+    ((
+        "repeats can not be negative"
+    ), lambda: gramme.tensor([2, -1, 2]), lambda r: gramme.arange(3.0).repeat_interleave(r)),
     ("smaller than num_classes", lambda: gramme.tensor([9, 1]), lambda i: F.one_hot(i, 3)),
     ("must be non-negative", lambda: gramme.tensor([-1, 1]), lambda i: F.one_hot(i, 3)),
-    ("input should be between 0 and 1", lambda: gramme.tensor([1.5, 0.5]), lambda x: F.binary_cross_entropy(x, gramme.ones(2))),
-    ("input should be between 0 and 1", lambda: gramme.tensor([NAN, 0.5]), lambda x: F.binary_cross_entropy(x, gramme.ones(2), reduction="none")),
-    ("target should be between 0 and 1", lambda: gramme.tensor([-0.5, 0.5]), lambda t: F.binary_cross_entropy(gramme.ones(2), t)),
+    ((
+        "input should be between 0 and 1"
+    ), lambda: gramme.tensor([1.5, 0.5]), lambda x: F.binary_cross_entropy(x, gramme.ones(2))),
+    ((
+        "input should be between 0 and 1"
+    ), lambda: gramme.tensor([NAN, 0.5]), lambda x: F.binary_cross_entropy(x, gramme.ones(2), reduction="none")),
+    ((
+        "target should be between 0 and 1"
+    ), lambda: gramme.tensor([-0.5, 0.5]), lambda t: F.binary_cross_entropy(gramme.ones(2), t)),
     ("bernoulli expects", lambda: gramme.tensor([0.5, 2.0]), gramme.bernoulli),
     ("bernoulli_? expects", lambda: gramme.ones(2), lambda x: gramme.bernoulli(x, 2.0)),
     ("normal expects", lambda: gramme.tensor([1.0, -1.0]), lambda s: gramme.normal(0.0, s)),
     ("normal expects", lambda: gramme.ones(2), lambda m: gramme.normal(m, -1.0)),
-    ("`inf`, `nan` or element < 0", lambda: gramme.tensor([1.0, -1.0]), lambda w: gramme.multinomial(w, 1)),
-    ("`inf`, `nan` or element < 0", lambda: gramme.tensor([1.0, INF]), lambda w: gramme.multinomial(w, 1)),
-    ("`inf`, `nan` or element < 0", lambda: gramme.tensor([1.0, NAN]), lambda w: gramme.multinomial(w, 1, replacement=True)),
+    ((
+        "`inf`, `nan` or element < 0"
+    ), lambda: gramme.tensor([1.0, -1.0]), lambda w: gramme.multinomial(w, 1)),
+    ((
+        "`inf`, `nan` or element < 0"
+    ), lambda: gramme.tensor([1.0, INF]), lambda w: gramme.multinomial(w, 1)),
+    ((
+        "`inf`, `nan` or element < 0"
+    ), lambda: gramme.tensor([1.0, NAN]), lambda w: gramme.multinomial(w, 1, replacement=True)),
     ("sum of probabilities <= 0", lambda: gramme.zeros(2, 3), lambda w: gramme.multinomial(w, 1)),
     ("negative entry", lambda: -gramme.ones(2), lambda v: F.gaussian_nll_loss(gramme.ones(2), gramme.ones(2), v)),
-    (r"offsets\[0\] has to be 0", lambda: gramme.tensor([1, 2]), lambda o: F.embedding_bag(gramme.tensor([0, 1, 0]), gramme.ones(2, 2), o)),
+    ((
+        r"offsets\[0\] has to be 0"
+    ), lambda: gramme.tensor([1, 2]), lambda o: F.embedding_bag(gramme.tensor([0, 1, 0]), gramme.ones(2, 2), o)),
     ("ascending order", lambda: gramme.tensor([0, 2, 1]), lambda o: F.embedding_bag(gramme.tensor([0, 1, 0]), gramme.ones(2, 2), o)),
     ("ascending order", lambda: gramme.tensor([0, 4]), lambda o: F.embedding_bag(gramme.tensor([0, 1, 0]), gramme.ones(2, 2), o)),
     ("input_lengths", lambda: gramme.tensor([4]), lambda n: F.ctc_loss(gramme.ones(3, 1, 4).log_softmax(-1), gramme.ones(1, 2).long(), n, gramme.tensor([2]))),
@@ -238,13 +259,21 @@ def test_values_at_the_ends():
         (lambda x: x.logit(), [0, 1, 0.5, 2, NAN], [-INF, INF, 0, NAN, NAN]),
         (lambda x: x.lgamma(), [0.0, -0.0, -1, INF], [INF] * 4),
         (lambda x: x.digamma(), [0.0, -0.0, -1], [-INF, INF, NAN]),
-        (lambda x: gramme.hypot(x, gramme.tensor([NAN, INF, 4.0], dtype=gramme.float64)), [INF, NAN, 3], [INF, INF, 5]),
+        (
+            lambda x: gramme.hypot(x, gramme.tensor([NAN, INF, 4.0], dtype=gramme.float64)),
+            [INF, NAN, 3],
+            [INF, INF, 5],
+        ),
         (lambda x: x.cumprod(0), [0, 1e300, 1e300, 1e300], [0] * 4),
         (lambda x: x.cumprod(0), [1e-300, 1e-300, 1e300, 1e300], [1e-300, 0, 0, 0]),
         (lambda x: x.cumprod(0), [0, INF], [0, NAN]),
         (lambda x: x.repeat(8).prod(0), [0, 1e300, 1e300, 1e300], 0),
         (lambda x: x.repeat(600).prod(0), [0, 1e300, 1e300, 1e300], 0),
-        (lambda x: x.repeat(8).reshape(-1, 1).expand(-1, 5).contiguous().prod(0), [0, 1e300, 1e300, 1e300], [0] * 5),
+        (
+            lambda x: x.repeat(8).reshape(-1, 1).expand(-1, 5).contiguous().prod(0),
+            [0, 1e300, 1e300, 1e300],
+            [0] * 5,
+        ),
         (lambda x: x.float().prod().double(), [0] + [1e30] * 31, 0),
         (lambda x: (x.float().prod() - 1).abs() < 1e-4, [1e-30, 1e30] * 16, True),
         (lambda x: x.prod(0), [0, INF, 1], NAN),
@@ -256,7 +285,12 @@ def test_values_at_the_ends():
 
 def test_zeros_keep_their_sign():
     zeros = gramme.tensor([-0.0, 0.0])
-    for f in (gramme.asinh, F.relu6, lambda x: F.hardtanh(x, 0.0, 1.0), lambda x: x.clamp(0.0, 1.0)):
+    for f in (
+        gramme.asinh,
+        F.relu6,
+        lambda x: F.hardtanh(x, 0.0, 1.0),
+        lambda x: x.clamp(0.0, 1.0),
+    ):
         for g in ways(f):
             assert np.signbit(g(zeros).numpy()).tolist() == [True, False]
 
@@ -266,7 +300,13 @@ def test_fmod_by_the_least_integer():
         least = gramme.iinfo(d).min
         x = gramme.tensor([1, -1, least, 0, gramme.iinfo(d).max], dtype=d)
         for f in ways(lambda x, y: gramme.fmod(x, y)):
-            assert f(x, gramme.tensor([least], dtype=d)).tolist() == [1, -1, 0, 0, gramme.iinfo(d).max]
+            assert f(x, gramme.tensor([least], dtype=d)).tolist() == [
+                1,
+                -1,
+                0,
+                0,
+                gramme.iinfo(d).max,
+            ]
 
 
 @pytest.mark.parametrize("dtype", [gramme.float32, gramme.float64])
@@ -278,7 +318,11 @@ def test_pow_next_to_the_largest_number(dtype):
     want = np.power(x.numpy().astype(np.longdouble), exponent).astype(x.numpy().dtype)
     for f in ways(lambda x, e: x**e):
         got = f(x, e).numpy()
-        assert np.isfinite(got[:4]).all() and np.isposinf(got[4:]).all() and got[:2].tolist() == x.numpy()[:2].tolist()
+        assert (
+            np.isfinite(got[:4]).all()
+            and np.isposinf(got[4:]).all()
+            and got[:2].tolist() == x.numpy()[:2].tolist()
+        )
         assert np.allclose(got[:4], want[:4], rtol=4 * gramme.finfo(dtype).eps, atol=0)
 
 
@@ -290,7 +334,9 @@ def test_sums_of_ten_million_numbers_keep_their_digits():
     x = gramme.full((n,), 0.3)
     true = float(x[0].item())
     tall = x.view(-1, 5)
-    for f in ways(lambda x, tall: (x.sum() / n, x.mean(), tall.sum(0) / (n // 5), (x + 0.0).sum() / n)):
+    for f in ways(
+        lambda x, tall: (x.sum() / n, x.mean(), tall.sum(0) / (n // 5), (x + 0.0).sum() / n)
+    ):
         for part in f(x, tall):
             assert np.abs(part.numpy() / true - 1).max() < 4e-7
     several = gramme.full((3, 100_000), 0.3)
@@ -304,7 +350,14 @@ def test_running_sums_keep_their_digits():
     exact = float(x[0].item()) * np.arange(1, n + 1)
     assert np.abs(x.cumsum(0).numpy() / exact - 1).max() < 1e-7
     rows = x[:200_000].view(-1, 2)
-    assert np.abs(gramme.compile(lambda x: x.cumsum(0), backend="eager")(rows).numpy()[:, 1] / exact[: len(rows)] - 1).max() < 1e-7
+    assert (
+        np.abs(
+            gramme.compile(lambda x: x.cumsum(0), backend="eager")(rows).numpy()[:, 1]
+            / exact[: len(rows)]
+            - 1
+        ).max()
+        < 1e-7
+    )
 
 
 def test_long_sums_have_the_same_bits_however_they_lie_and_whoever_adds():
@@ -314,7 +367,9 @@ def test_long_sums_have_the_same_bits_however_they_lie_and_whoever_adds():
     turned = x.t().contiguous()
     assert bits(turned.sum(0)) == want and bits(turned.t().sum(1)) == want
     for backend in ("eager", "tcc", "cc"):
-        f, g = gramme.compile(lambda x: x.sum(1), backend=backend), gramme.compile(lambda x: x.sum(0), backend=backend)
+        f, g = gramme.compile(lambda x: x.sum(1), backend=backend), gramme.compile(
+            lambda x: x.sum(0), backend=backend
+        )
         assert bits(f(x)) == want and bits(g(turned)) == want
         h = gramme.compile(lambda x: (x * 2 - x).softmax(1), backend=backend)
         assert bits(h(x)) == bits((x * 2 - x).softmax(1))

@@ -165,7 +165,7 @@ def test_weights_of_cov_are_checked():
         ({"fweights": [0, 0, 0]}, "weights sum to zero"),
         ({"aweights": [0.0, 0.0, 0.0]}, "weights sum to zero"),
     ):
-        (name, values), = wrong.items()
+        ((name, values),) = wrong.items()
         for f in forms(lambda x, w: gramme.cov(x, **{name: w})):
             with pytest.raises(RuntimeError, match=message):
                 f(x, gramme.tensor(values))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes from pack to unpack where saved-tensor hooks are part of the graphs: sizes, numbers and objects, not tensors alone."""
+"""What goes from pack to unpack where saved-tensor hooks are part of the graphs: sizes, numbers and
+objects, not tensors alone."""
 
 import pytest
 
@@ -30,11 +31,20 @@ def with_default(t, times=2):
 PAIRS = {
     "a size": (lambda t: (t.shape[0], t.reshape(-1)), lambda p: p[1].reshape(p[0], -1)),
     "all sizes": (lambda t: (t.shape, t.reshape(-1)), lambda p: p[1].reshape(p[0])),
-    "sizes that are equal in the first call": (lambda t: (t.shape[1], t.shape[0], t.reshape(-1)), lambda p: p[2].reshape(p[1], p[0])),
-    "a number of sizes": (lambda t: {"n": t.numel() * 2 + 1, "t": t.t().contiguous()}, lambda p: p["t"].t() * (p["n"] - p["n"] + 1)),
+    "sizes that are equal in the first call": (
+        lambda t: (t.shape[1], t.shape[0], t.reshape(-1)),
+        lambda p: p[2].reshape(p[1], p[0]),
+    ),
+    "a number of sizes": (
+        lambda t: {"n": t.numel() * 2 + 1, "t": t.t().contiguous()},
+        lambda p: p["t"].t() * (p["n"] - p["n"] + 1),
+    ),
     "an object": (lambda t: Kept(t), lambda k: k.flat.reshape(k.rows, -1)),
     "a function": (lambda t: (lambda: t.reshape(-1).reshape(t.shape)), lambda again: again()),
-    "a generator's items": (lambda t: iter([t.shape[0], t.reshape(-1)]), lambda it: (lambda n: next(it).reshape(n, -1))(next(it))),
+    "a generator's items": (
+        lambda t: iter([t.shape[0], t.reshape(-1)]),
+        lambda it: (lambda n: next(it).reshape(n, -1))(next(it)),
+    ),
     "a tensor that does not read it": (lambda t: (G.full((1,), 2.0), t * 2), lambda p: p[1] / p[0]),
     "more than is read": (lambda t: (t.exp(), t, t.shape[1]), lambda p: p[1]),
     "the tensor twice": (lambda t: (t, t), lambda p: (p[0] + p[1]) / 2),
@@ -78,7 +88,10 @@ def test_sizes_that_only_the_forward_had_reach_the_backward(backend):
     def total(x):
         return x.sin().exp().sum()
 
-    pair = [inlineable_saved_tensors_hook(hook) for hook in PAIRS["sizes that are equal in the first call"]]
+    pair = [
+        inlineable_saved_tensors_hook(hook)
+        for hook in PAIRS["sizes that are equal in the first call"]
+    ]
     compiled = G.compile(total, backend=backend, dynamic=True, fullgraph=True, options=ALL)
     for shape in ((3, 3), (4, 2), (2, 5)):
         x, plain = G.randn(*shape, requires_grad=True), None
@@ -124,7 +137,9 @@ FACTOR = 1.0
 def test_hooks_that_do_not_fit_are_refused_by_name(pack, unpack, says):
     pair = [inlineable_saved_tensors_hook(hook) for hook in (pack, unpack)]
     with saved_tensors_hooks(*pair), pytest.raises(G.compiler.Unsupported, match=says):
-        G.compile(f, backend="eager", fullgraph=True, options=ALL)(G.ones(2, 2, requires_grad=True), G.ones(2, 2))
+        G.compile(f, backend="eager", fullgraph=True, options=ALL)(
+            G.ones(2, 2, requires_grad=True), G.ones(2, 2)
+        )
 
 
 class Wrapped(G.Tensor):
@@ -132,16 +147,32 @@ class Wrapped(G.Tensor):
 
 
 # HOOK-17
-@pytest.mark.parametrize("pack", [lambda t: t.as_subclass(Wrapped), lambda t: Wrapped(t), lambda t: G.Tensor._make_subclass(Wrapped, t), lambda t: G.nn.Parameter(t)])
+@pytest.mark.parametrize(
+    "pack",
+    [
+        lambda t: t.as_subclass(Wrapped),
+        lambda t: Wrapped(t),
+        lambda t: G.Tensor._make_subclass(Wrapped, t),
+        lambda t: G.nn.Parameter(t),
+    ],
+)
 @undisturbed
 def test_hook_17_a_tensor_subclass_is_refused_with_the_way_around_it(pack):
     pair = [inlineable_saved_tensors_hook(hook) for hook in (pack, lambda t: t)]
-    with saved_tensors_hooks(*pair), pytest.raises(G.compiler.Unsupported, match="(?s)class .*(Wrapped|Parameter).*returns the inner tensors.*MAKES_SUBCLASS"):
-        G.compile(f, backend="eager", fullgraph=True, options=ALL)(G.ones(2, 2, requires_grad=True), G.ones(2, 2))
+    with saved_tensors_hooks(*pair), pytest.raises(
+        G.compiler.Unsupported,
+        match="(?s)class .*(Wrapped|Parameter).*returns the inner tensors.*MAKES_SUBCLASS",
+    ):
+        G.compile(f, backend="eager", fullgraph=True, options=ALL)(
+            G.ones(2, 2, requires_grad=True), G.ones(2, 2)
+        )
 
 
 @undisturbed
 def test_hook_17_the_way_around_it():
-    pair = [inlineable_saved_tensors_hook(hook) for hook in (lambda t: (t.clone(), t.shape), lambda p: p[0].reshape(p[1]))]
+    pair = [
+        inlineable_saved_tensors_hook(hook)
+        for hook in (lambda t: (t.clone(), t.shape), lambda p: p[0].reshape(p[1]))
+    ]
     compiled = G.compile(f, backend="eager", fullgraph=True, options=ALL)
     assert step(compiled, pair, (2, 3)) == step(f, (lambda t: t, lambda t: t), (2, 3))

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Counts what makes the sources hard to read, and fails where a count has risen above its limit in english.txt.
+"""Counts what makes the sources hard to read, and fails where a count has risen above its limit in
+english.txt.
 
-    headless    comments of C whose first word leaves their subject open: "What ...", "Whether ...", "Of ...", "Those ..."
+    headless    comments of C whose first word leaves their subject open: "What ...", "Whether ...",
+        "Of ...", "Those ..."
     long        lines of C and Python over 100 columns; tables (.def) have columns of their own
     subjects    commits whose subject is over 72 characters (in a clone alone)
 
@@ -18,7 +20,15 @@ import sys
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LIMITS = os.path.join(ROOT, "tests", "style", "english.txt")
 FOLDERS = (
-    "core", "python", "plugins", "plugin-api", "tools", "tests", "bench", "examples", "build-aux"
+    "core",
+    "python",
+    "plugins",
+    "plugin-api",
+    "tools",
+    "tests",
+    "bench",
+    "examples",
+    "build-aux",
 )
 COMMENT = re.compile(r"/\*+\s*(?:[\w.-]+ -- )?((?:[^*]|\*(?!/))*)\*/")
 HEADLESS = re.compile(r"(What|Whatever|Whether|Of|Those|Who|Whom|Whose|Where|Which|As)\b")
@@ -27,7 +37,9 @@ COLUMNS = 100
 
 def files(below, endings):
     for folder, inner, names in os.walk(os.path.join(ROOT, below)):
-        inner[:] = sorted(n for n in inner if not n.startswith((".", "__pycache__", "build")) and n != "released")
+        inner[:] = sorted(
+            n for n in inner if not n.startswith((".", "__pycache__", "build")) and n != "released"
+        )
         for name in sorted(names):
             if name.endswith(endings):
                 yield os.path.relpath(os.path.join(folder, name), ROOT)
@@ -60,7 +72,11 @@ def headless(below):
 def long(below):
     found = []
     for path in files(below, (".c", ".h", ".py")):
-        found += [f"{path}:{i}: {len(line)} columns" for i, line in enumerate(read(path).splitlines(), 1) if len(line) > COLUMNS]
+        found += [
+            f"{path}:{i}: {len(line)} columns"
+            for i, line in enumerate(read(path).splitlines(), 1)
+            if len(line) > COLUMNS
+        ]
     return found
 
 
@@ -79,20 +95,33 @@ def main():
     for folder in FOLDERS:
         found, of = headless(folder)
         bad, n = bad + found, n + of
-    counts = {"headless": len(bad), "long": sum(len(long(folder)) for folder in FOLDERS), "subjects": subjects()}
+    counts = {
+        "headless": len(bad),
+        "long": sum(len(long(folder)) for folder in FOLDERS),
+        "subjects": subjects(),
+    }
     with open(LIMITS, encoding="utf-8") as file:
-        limits = {name: int(value) for name, value in (line.split() for line in file if not line.startswith("#"))}
+        limits = {
+            name: int(value)
+            for name, value in (line.split() for line in file if not line.startswith("#"))
+        }
     passed = failed = 0
     for name, count in counts.items():
         if count is None:
             continue
         of = f" of {n} comments ({100 * count / n:.1f} %)" if name == "headless" else ""
-        print(f"{name}: {count}{of}, limit {limits[name]}" + (": more than before" if count > limits[name] else ""))
+        print(
+            f"{name}: {count}{of}, limit {limits[name]}"
+            + (": more than before" if count > limits[name] else "")
+        )
         passed, failed = passed + (count <= limits[name]), failed + (count > limits[name])
         limits[name] = min(limits[name], count)
     if "--write" in sys.argv:
         with open(LIMITS, "w", encoding="utf-8") as file:
-            file.write("# Limits of english.py, which only fall.\n" + "".join(f"{name} {value}\n" for name, value in limits.items()))
+            file.write(
+                "# Limits of english.py, which only fall.\n"
+                + "".join(f"{name} {value}\n" for name, value in limits.items())
+            )
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

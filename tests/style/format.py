@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that clang-format leaves the C sources as they are, and black the Python sources.
 
-.clang-format and [tool.black] of pyproject.toml say how they look.  Versions of both tools differ in
-their results, so only those of Debian 12 are asked: clang-format 14 and black 23.  A tool that is not
-there is passed over; without clang-format the test is skipped.  What is laid out by hand stands
+.clang-format and [tool.black] of pyproject.toml say how they look.  Versions of both tools differ
+in
+their results, so only those of Debian 12 are asked: clang-format 14 and black 23.  A tool that is
+not there is passed over; without clang-format the test is skipped.  What is laid out by hand stands
 between `clang-format off` and `on`, or `fmt: off` and `fmt: on`.
 
     format.py            the C files that clang-format would change; fails if they are more than the
                          limit in format.txt
-    format.py --python   the same, and the Python files that black would change, of which there may be
-                         none; black takes minutes, so `make check` leaves this to `make format-check`
+    format.py --python   the same, and the Python files that black would change, of which there may
+        be
+                         none; black takes minutes, so `make check` leaves this to `make
+                         format-check`
     format.py --write    formats the sources, and lowers the limit
 """
 
@@ -48,7 +51,8 @@ def sources(folders, endings):
 
 
 def python_differs(write):
-    """True if black would change a Python file; with write it changes them, and the answer is no."""
+    """True if black would change a Python file; with write it changes them, and the answer is
+    no."""
     program = tool(*BLACK)
     if program is None:
         print("black 23 is not installed (apt-get install black): Python is not looked at")
@@ -65,7 +69,9 @@ def python_differs(write):
         print(f"{os.path.relpath(path, ROOT)} is not formatted: make format")
     if done.returncode not in (0, 1):
         print(done.stderr)
-    print(f"black: {len(files)} Python files, {'some differ' if done.returncode else 'none differs'}")
+    print(
+        f"black: {len(files)} Python files, {'some differ' if done.returncode else 'none differs'}"
+    )
     return done.returncode != 0
 
 
@@ -90,7 +96,9 @@ def main():
     print(f"{len(bad)} of {len(files)} files are not formatted, limit {limit}")
     if "--write" in sys.argv:
         with open(LIMIT, "w", encoding="utf-8") as file:
-            file.write(f"# The limit of format.py, which only falls.\nfiles {min(limit, len(bad))}\n")
+            file.write(
+                f"# The limit of format.py, which only falls.\nfiles {min(limit, len(bad))}\n"
+            )
     failed = differs or len(bad) > limit
     print(f"{1 - failed} passed, {int(failed)} failed")
     return int(failed)

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every source and test is named in a makefile: what is not would be missing from the tarball, and nobody would notice.  What debug checks and stress
-modes switch off is named in tests/README.md: it is tested by random programs without them.  The file column of core/trace/trackers.def is right."""
+"""Every source and test is named in a makefile: what is not would be missing from the tarball, and
+nobody would notice.  What debug checks and stress modes switch off is named in tests/README.md: it
+is tested by random programs without them.  The file column of core/trace/trackers.def is right."""
 
 import glob
 import os
@@ -23,11 +24,12 @@ def makefiles():
     return words
 
 
-SWITCHES = ("GM_DEBUG_CHECKS", 'gm_stress (', 'gm_stress_number (', 'getenv ("GM_PARTS")')
+SWITCHES = ("GM_DEBUG_CHECKS", "gm_stress (", "gm_stress_number (", 'getenv ("GM_PARTS")')
 
 
 def switched():
-    """Files that do something else under debug checks or a stress mode, which tests/README.md does not name where it says what is off then."""
+    """Files that do something else under debug checks or a stress mode, which tests/README.md does
+    not name where it says what is off then."""
     with open(os.path.join(ROOT, "tests", "README.md")) as file:
         section = file.read().partition("## What a check switches off")[2]
     for top in ("core", "plugins"):
@@ -44,7 +46,11 @@ def misplaced_kinds():
     with open(os.path.join(ROOT, "core", "trace", "trackers.def")) as file:
         rows = re.findall(r"^TRACKER \((\w+), +(\w+)\)", file.read(), re.M)
     for kind, stem in rows:
-        names = [f"core/{room}/{prefix}{stem}.c" for prefix in ("tracker_", "") for room in ("trace", "models")]
+        names = [
+            f"core/{room}/{prefix}{stem}.c"
+            for prefix in ("tracker_", "")
+            for room in ("trace", "models")
+        ]
         path = next((name for name in names if os.path.exists(os.path.join(ROOT, name))), None)
         text = open(os.path.join(ROOT, path)).read() if path else ""
         if not re.search(rf"^const GmTrackerKind gm_kind_{kind}\b.*=", text, re.M):
@@ -58,16 +64,23 @@ def main():
         failed += 1
     for name, named in switched():
         if not named:
-            print(f"{name} asks for debug checks or a stress mode: say in tests/README.md what is off then, and what tests it")
+            print(
+                f"{name} asks for debug checks or a stress mode: say in tests/README.md what is "
+                "off then, and what tests it"
+            )
         passed, failed = passed + named, failed + (not named)
     for top in ("core", "python", "plugins", "plugin-api", "tools", "tests", "bench", "examples"):
         for folder, inner, names in os.walk(os.path.join(ROOT, top)):
-            inner[:] = [name for name in inner if not name.startswith((".", "__pycache__", "build"))]
+            inner[:] = [
+                name for name in inner if not name.startswith((".", "__pycache__", "build"))
+            ]
             for name in sorted(names):
                 path = os.path.relpath(os.path.join(folder, name), ROOT)
                 if not name.endswith(ENDINGS):
                     continue
-                known = path in words or any("*" in w and glob.fnmatch.fnmatch(path, w) for w in words)
+                known = path in words or any(
+                    "*" in w and glob.fnmatch.fnmatch(path, w) for w in words
+                )
                 if not known:
                     print(f"{path} is named in no makefile: add it to the list of its folder")
                 passed, failed = passed + known, failed + (not known)

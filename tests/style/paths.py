@@ -12,14 +12,20 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 LINK = re.compile(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)")
-PATH = re.compile(r"(?<![\w/.-])(?:core|python(?=/gramme)|plugins|plugin-api|tools|tests|bench|docs|examples|build-aux)/[\w./*-]*[\w*]")
+PATH = re.compile(
+    r"(?<![\w/.-])(?:core|python(?=/gramme)|plugins|plugin-api|tools|tests|bench|docs|examples|build-aux)/[\w./*-]*[\w*]"
+)
 ANCHOR = re.compile(r"\]\(([^):\s]*)#([^)]+)\)")
 
 
 def anchors(path):
     """The anchors of a page's headings, as they are shown on the web."""
     with open(path, encoding="utf-8") as file:
-        return {re.sub(r"[^\w -]", "", line.lstrip("# ").strip().lower()).replace(" ", "-") for line in file if line.startswith("#")}
+        return {
+            re.sub(r"[^\w -]", "", line.lstrip("# ").strip().lower()).replace(" ", "-")
+            for line in file
+            if line.startswith("#")
+        }
 
 
 def missing(page):
@@ -32,9 +38,15 @@ def missing(page):
     for target, anchor in set(ANCHOR.findall(text)):
         if anchor not in anchors(os.path.join(folder, target) if target else page):
             yield f"the heading #{anchor} of {target or 'this page'}"
-    made = set(re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE))  # by the changes that the page shows
+    made = set(
+        re.findall(r"^\+\+\+ b/(\S+)", text, re.MULTILINE)
+    )  # by the changes that the page shows
     for path in set(PATH.findall(text)) - made:
-        if "NAME" not in path and not glob.glob(os.path.join(ROOT, path)) and not path.startswith("docs/released"):
+        if (
+            "NAME" not in path
+            and not glob.glob(os.path.join(ROOT, path))
+            and not path.startswith("docs/released")
+        ):
             yield path
 
 

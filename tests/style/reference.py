@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs/plugin-reference.md, from the comments of plugin-api/, the rules of tools/kit/kit_rules.def and tools/options.def: reference.py [--write].
+"""docs/plugin-reference.md, from the comments of plugin-api/, the rules of tools/kit/kit_rules.def
+and tools/options.def: reference.py [--write].
 
-Without --write it is an error if the file is not what would be written.  So are: a function in a record of the ABI without a thread tag, a
-record, enumerator or function without a comment, a rule that is cited and does not exist, a plugin's rule without a case in
-tools/kit/kit_cases.def, and a case whose failure tests/plugin/kit.py does not provoke.
+Without --write it is an error if the file is not what would be written.  So are: a function in a
+record of the ABI without a thread tag, a record, enumerator or function without a comment, a rule
+that is cited and does not exist, a plugin's rule without a case in tools/kit/kit_cases.def, and a
+case whose failure tests/plugin/kit.py does not provoke.
 """
 import os
 import re
@@ -14,23 +16,38 @@ import statements
 
 ROOT = statements.ROOT
 REFERENCE = os.path.join("docs", "plugin-reference.md")
-HEADERS = ("gramme-plugin.h", "gramme-graph.h", "gramme-ext.h", "gramme-ext-draft.h", "gramme-plugin-util.h")
+HEADERS = (
+    "gramme-plugin.h",
+    "gramme-graph.h",
+    "gramme-ext.h",
+    "gramme-ext-draft.h",
+    "gramme-plugin-util.h",
+)
 TAG = re.compile(r"\[(any|load|compile|run)\]")
 
 problems = []
 
 
-# -- Headers -----------------------------------------------------------------------------------------------------------------------
+# -- Headers ---------------------------------------------------------------------------------------
 
 
 def words(comment):
     """The text of a C comment, its lines joined where they flow."""
     text = re.sub(r"^/\*+ ?|\s*\*+/$", "", comment.strip(), flags=re.DOTALL)
-    lines = [re.sub(r"^\s*\* ?", "", line).rstrip() if i else line.strip() for i, line in enumerate(text.splitlines())]
+    lines = [
+        re.sub(r"^\s*\* ?", "", line).rstrip() if i else line.strip()
+        for i, line in enumerate(text.splitlines())
+    ]
     out = []
     for line in lines:
         line = line.strip() if not line.startswith("|") else line
-        joins = out and out[-1] and line and not line.startswith(("|", "-", "*")) and not out[-1].startswith("|")
+        joins = (
+            out
+            and out[-1]
+            and line
+            and not line.startswith(("|", "-", "*"))
+            and not out[-1].startswith("|")
+        )
         if joins:
             out[-1] += " " + line
         else:
@@ -88,7 +105,9 @@ def chunks(text):
 def split_members(body):
     """(text of a member, its comment) of a record or an enumeration."""
     out, comment, code, depth = [], "", "", 0
-    for match in re.finditer(rf"/\*.*?\*/|{DIRECTIVE}|[(){{}}]|[;,\n]|[^/#(){{}};,\n]+|/", body, re.DOTALL):
+    for match in re.finditer(
+        rf"/\*.*?\*/|{DIRECTIVE}|[(){{}}]|[;,\n]|[^/#(){{}};,\n]+|/", body, re.DOTALL
+    ):
         piece = match[0]
         if piece.startswith("#"):
             continue
@@ -104,7 +123,11 @@ def split_members(body):
                 comment = (comment + " " + words(piece)).strip()
             continue
         depth += (piece in "({") - (piece in ")}")
-        if piece in ";," and depth == 0 and (piece == ";" or "=" in code or re.fullmatch(r"\s*\w+\s*", code)):
+        if (
+            piece in ";,"
+            and depth == 0
+            and (piece == ";" or "=" in code or re.fullmatch(r"\s*\w+\s*", code))
+        ):
             out.append([re.sub(r"\s+", " ", code).strip(), comment])
             comment = code = ""
         elif piece == "\n" and not code.strip():
@@ -121,7 +144,14 @@ def cell(text):
 
 
 def name_of(declaration):
-    for pattern in (r"^#\s*define\s+(\w+)", r"\}\s*(\w+)\s*;$", r"typedef .*?\(\*(\w+)\)", r"typedef struct \w+\s+(\w+)\s*;", r"(gramme_\w+)\s*\(", r"typedef .*?(\w+)\s*\("):
+    for pattern in (
+        r"^#\s*define\s+(\w+)",
+        r"\}\s*(\w+)\s*;$",
+        r"typedef .*?\(\*(\w+)\)",
+        r"typedef struct \w+\s+(\w+)\s*;",
+        r"(gramme_\w+)\s*\(",
+        r"typedef .*?(\w+)\s*\(",
+    ):
         match = re.search(pattern, declaration, re.DOTALL)
         if match:
             return match[1]
@@ -147,10 +177,28 @@ def struct_table(header, name, comment, body):
 def render_item(header, comment, declaration):
     """The lines of one item, or None for what is not for readers."""
     name, said = name_of(declaration), words(comment) if comment else ""
-    if not name or name.startswith("GRAMME_STATIC_ASSERT") or declaration.startswith(("GRAMME_STATIC_ASSERT", "#undef", "#else")):
+    if (
+        not name
+        or name.startswith("GRAMME_STATIC_ASSERT")
+        or declaration.startswith(("GRAMME_STATIC_ASSERT", "#undef", "#else"))
+    ):
         return None
     if declaration.startswith("#"):
-        if re.search(r"_ROW3?$|_FACTS$|_EXPORT$|_PRINTF$|_SECTION_$|_TEXT_?$|_SANITIZERS$", name) or name in ("POINTWISE", "CAST", "REDUCE", "ARGREDUCE", "MOVEMENT", "CONTRACT", "INDEX", "SCAN", "RANDOM", "CREATE", "ATTR"):
+        if re.search(
+            r"_ROW3?$|_FACTS$|_EXPORT$|_PRINTF$|_SECTION_$|_TEXT_?$|_SANITIZERS$", name
+        ) or name in (
+            "POINTWISE",
+            "CAST",
+            "REDUCE",
+            "ARGREDUCE",
+            "MOVEMENT",
+            "CONTRACT",
+            "INDEX",
+            "SCAN",
+            "RANDOM",
+            "CREATE",
+            "ATTR",
+        ):
             return None
         value = re.sub(r"\s*\\\n\s*", " ", declaration)
         trailing = re.search(r"/\*.*?\*/", value, re.DOTALL)
@@ -160,13 +208,22 @@ def render_item(header, comment, declaration):
     if re.match(r"typedef struct", declaration) and body:
         first = re.match(r"[ \t]*(/\*.*?\*/)", body[1], re.DOTALL)  # beside the brace: of the whole
         if first:
-            return ("struct", name, (said + " " + words(first[1])).strip(), struct_table(header, name, said, body[1][first.end() :]))
+            return (
+                "struct",
+                name,
+                (said + " " + words(first[1])).strip(),
+                struct_table(header, name, said, body[1][first.end() :]),
+            )
         return ("struct", name, said, struct_table(header, name, said, body[1]))
     if declaration.startswith("enum") and body:
         return None
-    signature = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", declaration.split("{")[0], flags=re.DOTALL)).strip(" ;")
+    signature = re.sub(
+        r"\s+", " ", re.sub(r"/\*.*?\*/", "", declaration.split("{")[0], flags=re.DOTALL)
+    ).strip(" ;")
     if not said:
-        problems.append(f"{header}: {name} has no comment") if declaration.startswith(("static inline", "GRAMME_EXPORT")) and header != "gramme-graph.h" else None
+        problems.append(f"{header}: {name} has no comment") if declaration.startswith(
+            ("static inline", "GRAMME_EXPORT")
+        ) and header != "gramme-graph.h" else None
     return ("function", name, said, signature)
 
 
@@ -180,10 +237,22 @@ def render_enum(comment, declaration):
 
 
 def render_header(header):
-    text = re.sub(r"^#ifdef __cplusplus\n(?:#define.*\n)?extern \"C\" \{\n(#else\n.*\n)?#endif\n|^#ifdef __cplusplus\n\}\n#endif\n", "",
-                  statements.read(os.path.join("plugin-api", header)), flags=re.MULTILINE)
+    text = re.sub(
+        (
+            r"^#ifdef __cplusplus\n(?:#define.*\n)?extern \"C\" \{\n(#else\n.*\n)?#endif\n|^#ifdef "
+            r"__cplusplus\n\}\n#endif\n"
+        ),
+        "",
+        statements.read(os.path.join("plugin-api", header)),
+        flags=re.MULTILINE,
+    )
     opening = re.match(r"/\*.*?\*/", text, re.DOTALL)
-    lines = [f"## {header}", "", re.sub(r"^SPDX[^\n]*?(?=gramme-)", "", words(opening[0])).replace(f"{header} -- ", "", 1), ""]
+    lines = [
+        f"## {header}",
+        "",
+        re.sub(r"^SPDX[^\n]*?(?=gramme-)", "", words(opening[0])).replace(f"{header} -- ", "", 1),
+        "",
+    ]
     for comment, declaration in chunks(text[opening.end() :]):
         section = re.match(r"/\* -- (.*?) -+ ?\*/", comment.replace("\n", " "))
         if section:
@@ -207,63 +276,120 @@ def render_header(header):
     return lines
 
 
-# -- Rules -------------------------------------------------------------------------------------------------------------------------
+# -- Rules -----------------------------------------------------------------------------------------
 
 
 def rules():
-    return dict(re.findall(r'^RULE \("(GP[PH]-\d+)", "(.*)"\)$', statements.read("tools/kit/kit_rules.def"), re.MULTILINE))
+    return dict(
+        re.findall(
+            r'^RULE \("(GP[PH]-\d+)", "(.*)"\)$',
+            statements.read("tools/kit/kit_rules.def"),
+            re.MULTILINE,
+        )
+    )
 
 
 def cases():
-    found = re.findall(r'^CASE \((\d+),\s*(\w+),\s*(\w+),\s*"(GPP-\d+)",\s*"((?:[^"\\]|\\.)*)"\)', statements.read("tools/kit/kit_cases.def"), re.MULTILINE)
-    return [(int(level), f"{group}/{name}".replace("_", "-"), rule, what) for level, group, name, rule, what in found]
+    found = re.findall(
+        r'^CASE \((\d+),\s*(\w+),\s*(\w+),\s*"(GPP-\d+)",\s*"((?:[^"\\]|\\.)*)"\)',
+        statements.read("tools/kit/kit_cases.def"),
+        re.MULTILINE,
+    )
+    return [
+        (int(level), f"{group}/{name}".replace("_", "-"), rule, what)
+        for level, group, name, rule, what in found
+    ]
 
 
 def provoked():
     """Cases and rules that a broken plugin of tests/plugin/kit.py fails."""
-    return set(re.findall(r'(?:row|full)\(\s*"[\w-]+",\s*"([\w/-]+)",\s*"(GPP-\d+)"', statements.read("tests/plugin/kit.py")))
+    return set(
+        re.findall(
+            r'(?:row|full)\(\s*"[\w-]+",\s*"([\w/-]+)",\s*"(GPP-\d+)"',
+            statements.read("tests/plugin/kit.py"),
+        )
+    )
 
 
 def rule_tables():
     rows, kit, broken = rules(), cases(), provoked()
     cited, unknown = statements.citations(rows, r"\d{1,2}")
     problems.extend(f"{where} is no rule" for where in unknown)
-    problems.extend(f"no broken plugin of tests/plugin/kit.py fails {name}" for _, name, _, _ in kit if name not in {case for case, _ in broken})
-    lines = ["## The cases of `gramme check-plugin`", "", "| level | case | rule | what it shows |", "|---|---|---|---|"]
+    problems.extend(
+        f"no broken plugin of tests/plugin/kit.py fails {name}"
+        for _, name, _, _ in kit
+        if name not in {case for case, _ in broken}
+    )
+    lines = [
+        "## The cases of `gramme check-plugin`",
+        "",
+        "| level | case | rule | what it shows |",
+        "|---|---|---|---|",
+    ]
     lines += [f"| {level} | {name} | {rule} | {what} |" for level, name, rule, what in kit]
     lines += ["", "| option | what it does |", "|---|---|"]
-    options = re.findall(r'^OPTION \(check-plugin,\s*"([^"]*)",\s*"([^"]*)"\)', statements.read("tools/options.def"), re.MULTILINE)
+    options = re.findall(
+        r'^OPTION \(check-plugin,\s*"([^"]*)",\s*"([^"]*)"\)',
+        statements.read("tools/options.def"),
+        re.MULTILINE,
+    )
     lines += [f"| `{option}` | {cell(what)} |" for option, what in options]
     for side, kind in (("plugin", "GPP"), ("host", "GPH")):
         lines += ["", f"## The rules of a {side}", "", "| rule | what | tests |", "|---|---|---|"]
         for number, text in rows.items():
             if not number.startswith(kind):
                 continue
-            found = sorted({name for _, name, rule, _ in kit if rule == number} | {name for name, rule in broken if rule == number})
+            found = sorted(
+                {name for _, name, rule, _ in kit if rule == number}
+                | {name for name, rule in broken if rule == number}
+            )
             tests = ["`gramme check-plugin`: " + ", ".join(found)] if found else []
-            tests += ["`" + where.removesuffix(": -") + "`" for where in cited[number] if where != "tests/plugin/kit.py: -" or not found]
+            tests += [
+                "`" + where.removesuffix(": -") + "`"
+                for where in cited[number]
+                if where != "tests/plugin/kit.py: -" or not found
+            ]
             if not tests:
                 problems.append(f"{number} has no test")
             lines.append(f"| {number} | {text} | {'<br>'.join(tests) or 'no test'} |")
     return lines
 
 
-# -- Operators ---------------------------------------------------------------------------------------------------------------------
+# -- Operators -------------------------------------------------------------------------------------
 
 
 def words_of_operators():
-    """The meanings of the names in gramme-ops.def, and its pointwise rows; a name without a meaning is an error."""
+    """The meanings of the names in gramme-ops.def, and its pointwise rows; a name without a meaning
+    is an error."""
     text = statements.read("plugin-api/gramme-ops.def")
     meanings = re.findall(r'^WORD \("([^"]+)",\s*"([^"]*)"\)', text, re.MULTILINE)
     known = set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", " ".join(word for word, _ in meanings)))
-    rows = [[field.strip() for field in split_row(row)] for row in re.findall(r"^(?:POINTWISE|REDUCE) +\((.*)\)$", text, re.MULTILINE)]
-    lines = ["## gramme-ops.def", "", "The operators are rows of this table, which is installed with the headers; what the names in their formulas mean:", "",
-             "| word | meaning |", "|---|---|"] + [f"| `{word}` | {cell(meaning)} |" for word, meaning in meanings]
+    rows = [
+        [field.strip() for field in split_row(row)]
+        for row in re.findall(r"^(?:POINTWISE|REDUCE) +\((.*)\)$", text, re.MULTILINE)
+    ]
+    lines = [
+        "## gramme-ops.def",
+        "",
+        (
+            "The operators are rows of this table, which is installed with the headers; what the "
+            "names in their formulas mean:"
+        ),
+        "",
+        "| word | meaning |",
+        "|---|---|",
+    ] + [f"| `{word}` | {cell(meaning)} |" for word, meaning in meanings]
     lines += ["", "| code | operator | types | value |", "|---|---|---|---|"]
     for code, _, name, *more in rows:
         formula = ", then ".join(more[1:3]) if not more[0].isdigit() else more[2]
-        lines.append(f"| {code} | {name} | {more[0] if not more[0].isdigit() else more[1]} | `{cell(formula)}` |")
-        problems.extend(f"gramme-ops.def: {name} uses {word}, which has no WORD row" for word in set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", formula)) - known)
+        lines.append(
+            f"| {code} | {name} | {more[0] if not more[0].isdigit() else more[1]} | "
+            f"`{cell(formula)}` |"
+        )
+        problems.extend(
+            f"gramme-ops.def: {name} uses {word}, which has no WORD row"
+            for word in set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", formula)) - known
+        )
     return lines + [""]
 
 
@@ -279,14 +405,24 @@ def split_row(row):
     return fields
 
 
-# -- The file ----------------------------------------------------------------------------------------------------------------------
+# -- The file --------------------------------------------------------------------------------------
 
 
 def main():
-    lines = ["# The plugin ABI: reference", "",
-             "Made by `tests/style/reference.py --write` from the comments of `plugin-api/`, `tools/kit/kit_cases.def`, `tools/kit/kit_rules.def` and the",
-             "tests; do not edit. [plugin-guide.md](plugin-guide.md) is where to begin.", "",
-             "Contents: the rules, the cases that check them, then " + ", ".join(f"[{h}](#{h.replace('.', '')})" for h in HEADERS) + ", and [gramme-ops.def](#gramme-opsdef).", ""]
+    lines = [
+        "# The plugin ABI: reference",
+        "",
+        (
+            "Made by `tests/style/reference.py --write` from the comments of `plugin-api/`, "
+            "`tools/kit/kit_cases.def`, `tools/kit/kit_rules.def` and the"
+        ),
+        "tests; do not edit. [plugin-guide.md](plugin-guide.md) is where to begin.",
+        "",
+        "Contents: the rules, the cases that check them, then "
+        + ", ".join(f"[{h}](#{h.replace('.', '')})" for h in HEADERS)
+        + ", and [gramme-ops.def](#gramme-opsdef).",
+        "",
+    ]
     lines += rule_tables() + [""]
     for header in HEADERS:
         lines += render_header(header)
@@ -298,8 +434,15 @@ def main():
             file.write(text)
     stale = not os.path.exists(path) or statements.read(REFERENCE) != text
     if stale:
-        problems.append(f"{REFERENCE} is not what the headers and tests say: run tests/style/reference.py --write and commit it")
-    print("\n".join(problems) if problems else "every rule has a test, every function of the ABI a thread tag")
+        problems.append(
+            f"{REFERENCE} is not what the headers and tests say: run tests/style/reference.py "
+            "--write and commit it"
+        )
+    print(
+        "\n".join(problems)
+        if problems
+        else "every rule has a test, every function of the ABI a thread tag"
+    )
     print(f"{not problems:d} passed, {len(problems)} failed")
     return 1 if problems else 0
 

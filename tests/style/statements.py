@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which statements of statements.txt are held by which tests: statements.py [--write].
 
-A test cites an id in its name (test_cell_07_...), in its first line, or in a comment in its body.  The table is docs/statements.md; --write makes it,
-and without --write it is an error if it is not what would be written.  A citation of an id that does not exist is an error too.
+A test cites an id in its name (test_cell_07_...), in its first line, or in a comment in its body.
+The table is docs/statements.md; --write makes it, and without --write it is an error if it is not
+what would be written.  A citation of an id that does not exist is an error too.
 """
 
 import os
@@ -12,7 +13,16 @@ import sys
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 TABLE = os.path.join("docs", "statements.md")
-FOLDERS = ("tests/trace", "tests/aot", "tests/python", "tests/unit", "tests/graph", "tests/plugin", "tests/ops", "tests/fuzz")
+FOLDERS = (
+    "tests/trace",
+    "tests/aot",
+    "tests/python",
+    "tests/unit",
+    "tests/graph",
+    "tests/plugin",
+    "tests/ops",
+    "tests/fuzz",
+)
 
 
 def read(path):
@@ -51,8 +61,22 @@ def citations(known, digits=r"\d\d"):
                     for found in pattern.finditer(line):
                         number = f"{(found[1] or found[3]).upper()}-{found[2] or found[4]}"
                         # a comment above a function is the function's
-                        after = next((heading.match(later) for later in lines[i : i + 4] if heading.match(later) and (heading.match(later)[1] or heading.match(later)[2])), None)
-                        owner = (after[1] or after[2]) if line.lstrip().startswith(("#", "/*")) and not line.startswith(" ") and after else test
+                        after = next(
+                            (
+                                heading.match(later)
+                                for later in lines[i : i + 4]
+                                if heading.match(later)
+                                and (heading.match(later)[1] or heading.match(later)[2])
+                            ),
+                            None,
+                        )
+                        owner = (
+                            (after[1] or after[2])
+                            if line.lstrip().startswith(("#", "/*"))
+                            and not line.startswith(" ")
+                            and after
+                            else test
+                        )
                         where = f"{path}: {owner}"
                         if number not in cited:
                             unknown.append(f"{path}: {number}")
@@ -65,7 +89,10 @@ def table(rows, cited):
     lines = [
         "# Statements",
         "",
-        "Made by `tests/style/statements.py --write` from `tests/style/statements.txt` and the tests; do not edit.",
+        (
+            "Made by `tests/style/statements.py --write` from `tests/style/statements.txt` and the "
+            "tests; do not edit."
+        ),
         "[semantics.md](semantics.md) has each statement in full.",
         "A statement is held if a test cites it, and `make check` runs that test.",
         "",
@@ -90,12 +117,18 @@ def main():
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
     missing = [number for number, tests in cited.items() if not tests]
-    print(f"{len(rows) - len(missing)} of {len(rows)} statements are cited by a test; not cited: {' '.join(missing) or 'none'}")
+    print(
+        f"{len(rows) - len(missing)} of {len(rows)} statements are cited by a test; not cited: "
+        f"{' '.join(missing) or 'none'}"
+    )
     for where in unknown:
         print(f"{where} is no statement")
     stale = not os.path.exists(path) or read(TABLE) != text
     if stale:
-        print(f"{TABLE} is not what the tests say: run tests/style/statements.py --write and commit it")
+        print(
+            f"{TABLE} is not what the tests say: run tests/style/statements.py --write and commit "
+            "it"
+        )
     print(f"{2 - stale - bool(unknown)} passed, {stale + bool(unknown)} failed")
     return 1 if stale or unknown else 0
 

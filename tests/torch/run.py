@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A second opinion: torch's operators beside ours, on torch's own sample inputs.
 
-For each operator that both have under one name: whether a call is an error, results (values within TOLERANCE, shapes, dtypes,
-strides), gradients, and the gradients of the compiled function beside those of functorch's ahead-of-time graph.  What differs on
-purpose stands in differences.tsv, with its reason; anything else that differs is a failure.  Never a part of `make check`: torch is
-not needed for anything else.  Debian: apt-get install python3-torch.
+For each operator that both have under one name: whether a call is an error, results (values within
+TOLERANCE, shapes, dtypes, strides), gradients, and the gradients of the compiled function beside
+those of functorch's ahead-of-time graph.  What differs on purpose stands in differences.tsv, with
+its reason; anything else that differs is a failure.  Never a part of `make check`: torch is not
+needed for anything else.  Debian: apt-get install python3-torch.
 
     python3 tests/torch/run.py [--verbose] [--samples 8] [operator ...]
 """
@@ -17,7 +18,10 @@ import unittest
 import warnings
 
 HERE = pathlib.Path(__file__).parent
-TOLERANCE = {"float64": (1e-9, 1e-9), "float32": (2e-5, 2e-5)}  # relative, absolute; everything else is exact
+TOLERANCE = {
+    "float64": (1e-9, 1e-9),
+    "float32": (2e-5, 2e-5),
+}  # relative, absolute; everything else is exact
 SKIPPED = 77
 KINDS = ("error", "shape", "dtype", "strides", "values", "gradient", "joint")
 
@@ -27,7 +31,10 @@ def load_torch():
         import numpy
         import torch
     except ImportError as error:
-        print(f"SKIP: no second opinion without torch: {error}; on Debian: apt-get install python3-torch")
+        print(
+            f"SKIP: no second opinion without torch: {error}; on Debian: apt-get install "
+            "python3-torch"
+        )
         sys.exit(SKIPPED)
     if "expecttest" not in sys.modules:  # torch's samples import it, and use none of it
         stand_in = types.ModuleType("expecttest")
@@ -46,13 +53,19 @@ np, torch, op_db = load_torch()
 import gramme as G  # noqa: E402
 
 DTYPES = {getattr(torch, n): getattr(G, n) for n in
-          ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool")}  # fmt: skip
+          ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
+          "bool")}  # fmt: skip
 TRIED = (torch.float32, torch.float64, torch.int64, torch.int32)
 NAMES = {"nn.functional.pad": None}
-RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint", "multinomial",
-          "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
-          "nn.functional.alpha_dropout", "nn.functional.rrelu", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
-           "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal", "empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided", "empty_permuted", "randperm", "uniform",
+RANDOM = {"bernoulli", "normal", "rand_like", "randn_like", "randint_like", "randn", "randint",
+"multinomial",
+          "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+          "nn.functional.feature_alpha_dropout",
+          "nn.functional.alpha_dropout", "nn.functional.rrelu",
+          "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
+           "nn.functional.gumbel_softmax", "exponential", "geometric", "cauchy", "log_normal",
+           "empty", "empty_like", "new_empty", "new_empty_strided", "empty_strided",
+           "empty_permuted", "randperm", "uniform",
           "nn.functional.scaled_dot_product_attention"}  # fmt: skip
 
 
@@ -63,8 +76,12 @@ class Untranslatable(Exception):
 ADAPTED = {  # torch's sample function is a wrapper of the same kind
     "zero_": lambda x: x.clone().zero_(),
     "einsum": lambda operands, equation: G.einsum(equation, *operands),
-    "nn.functional.embedding": lambda weight, index, **keywords: G.nn.functional.embedding(index, weight, **keywords),
-    "nn.functional.embedding_bag": lambda weight, index, *rest, **keywords: G.nn.functional.embedding_bag(index, weight, *rest, **keywords),
+    "nn.functional.embedding": lambda weight, index, **keywords: G.nn.functional.embedding(
+        index, weight, **keywords
+    ),
+    "nn.functional.embedding_bag": lambda weight, index, *rest, **keywords: G.nn.functional.embedding_bag(
+        index, weight, *rest, **keywords
+    ),
     "polygamma": lambda x, n: G.polygamma(n, x),
     "special.polygamma": lambda x, n: G.special.polygamma(n, x),
     "__getitem__": lambda x, *index: x[index[0] if len(index) == 1 else index],
@@ -86,13 +103,20 @@ def ours_of(name):
 def translate(value):
     """torch's value as ours; tensors keep their strides, in memory of their own."""
     if isinstance(value, torch.Tensor):
-        if value.dtype not in DTYPES or value.is_sparse or value.dim() > 8 or value.device.type != "cpu":
+        if (
+            value.dtype not in DTYPES
+            or value.is_sparse
+            or value.dim() > 8
+            or value.device.type != "cpu"
+        ):
             raise Untranslatable(str(value))
         if value.dtype == torch.bfloat16:
             own = G.from_numpy(value.detach().float().numpy()).to(G.bfloat16)
         else:
             storage = value.detach().storage().clone()
-            copy = torch.empty(0, dtype=value.dtype).set_(storage, value.storage_offset(), value.size(), value.stride())
+            copy = torch.empty(0, dtype=value.dtype).set_(
+                storage, value.storage_offset(), value.size(), value.stride()
+            )
             own = G.from_numpy(copy.numpy())
         return own.requires_grad_() if value.requires_grad else own
     if isinstance(value, torch.Size):
@@ -106,7 +130,11 @@ def translate(value):
     if isinstance(value, (torch.device, torch.layout)):
         raise Untranslatable(str(value))
     if isinstance(value, (list, tuple)):
-        return type(value)(translate(v) for v in value) if type(value) in (list, tuple) else tuple(translate(v) for v in value)
+        return (
+            type(value)(translate(v) for v in value)
+            if type(value) in (list, tuple)
+            else tuple(translate(v) for v in value)
+        )
     if isinstance(value, dict):
         return {k: translate(v) for k, v in value.items()}
     if isinstance(value, complex) or callable(value):
@@ -128,7 +156,10 @@ def numbers(t):
     t = t.detach()
     if isinstance(t, torch.Tensor) and t._is_zerotensor():  # zeros that have no memory
         t = torch.zeros(t.shape, dtype=t.dtype)
-    return np.array(t.float().tolist() if "bfloat16" in str(t.dtype) else t.tolist(), dtype=object if t.numel() == 0 else None)
+    return np.array(
+        t.float().tolist() if "bfloat16" in str(t.dtype) else t.tolist(),
+        dtype=object if t.numel() == 0 else None,
+    )
 
 
 def near(theirs, ours):
@@ -139,7 +170,9 @@ def near(theirs, ours):
     if name not in TOLERANCE:
         return bool((a == b).all()) if a.size else True
     relative, absolute = TOLERANCE[name]
-    return a.size == 0 or np.allclose(a.astype(float), b.astype(float), rtol=relative, atol=absolute, equal_nan=True)
+    return a.size == 0 or np.allclose(
+        a.astype(float), b.astype(float), rtol=relative, atol=absolute, equal_nan=True
+    )
 
 
 def differences_of(theirs, ours):
@@ -163,7 +196,10 @@ def differences_of(theirs, ours):
 
 def cotangents(outputs):
     """Numbers that are the same on both sides, and no two alike."""
-    return [(np.arange(t.numel()).reshape(tuple(t.shape)) % 7 * 0.25 + 0.5 + i) for i, t in enumerate(outputs)]
+    return [
+        (np.arange(t.numel()).reshape(tuple(t.shape)) % 7 * 0.25 + 0.5 + i)
+        for i, t in enumerate(outputs)
+    ]
 
 
 def gradients(module, outputs, leaves, weights):
@@ -197,7 +233,8 @@ def call(f, arguments, keywords):
 
 
 def joint_differs(op, f, arguments, keywords, given):
-    """The compiled function's gradients beside those of functorch's ahead-of-time graph, for positional tensors."""
+    """The compiled function's gradients beside those of functorch's ahead-of-time graph, for
+    positional tensors."""
     from functorch.compile import aot_function, nop
 
     places = [i for i, a in enumerate(arguments) if isinstance(a, torch.Tensor) and a.requires_grad]
@@ -210,12 +247,15 @@ def joint_differs(op, f, arguments, keywords, given):
             for i, t in zip(places, leaves):
                 whole[i] = t
             return function(*whole, **keys)
+
         return g
 
     own, own_keys = given
     theirs_in, ours_in = [arguments[i] for i in places], [own[i] for i in places]
     try:
-        theirs = aot_function(over(op, arguments, keywords), fw_compiler=nop, bw_compiler=nop)(*theirs_in)
+        theirs = aot_function(over(op, arguments, keywords), fw_compiler=nop, bw_compiler=nop)(
+            *theirs_in
+        )
         outputs = tensors(theirs, torch.Tensor)
         weights = cotangents(outputs)
         want = gradients(torch, outputs, theirs_in, weights)
@@ -321,11 +361,17 @@ def main():
             rows.append((name, count, agree, count - agree, wrong, why))
     print(f"{'operator':44} {'samples':>7} {'agree':>6} {'differ':>6}")
     for name, count, agree, differ, wrong, why in rows:
-        text = " ".join([f"{k}={n}" for k, n in wrong.items()] + [f"({k}={n}: {known[name, k]})" for k, n in why.items()])
+        text = " ".join(
+            [f"{k}={n}" for k, n in wrong.items()]
+            + [f"({k}={n}: {known[name, k]})" for k, n in why.items()]
+        )
         print(f"{name:44} {count:7} {agree:6} {differ:6}  {'FAIL ' if wrong else ''}{text}")
     total, same = sum(r[1] for r in rows), sum(r[2] for r in rows)
-    print(f"{compared} operators, {total} samples, {same} agree, {total - same} differ; {failed} operators differ without a reason"
-          f" in {HERE.name}/differences.tsv (torch {torch.__version__})")
+    print(
+        f"{compared} operators, {total} samples, {same} agree, {total - same} differ; {failed} "
+        "operators differ without a reason"
+        f" in {HERE.name}/differences.tsv (torch {torch.__version__})"
+    )
     for name, kind in sorted(set(known) - used):
         if not options.operators:
             print(f"differences.tsv: {name} {kind} differs no more: take the row out")

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""References that stay behind: every program is compiled, run and forgotten again, and all references of the process are counted.
+"""References that stay behind: every program is compiled, run and forgotten again, and all
+references of the process are counted.
 
-Needs an interpreter that counts them (sys.gettotalrefcount: a build with --with-pydebug, Debian's python3.11-dbg).  A program leaks if
-each of several rounds leaves more references than a round of plain Python does.  Arguments: names of programs; default: all.
+Needs an interpreter that counts them (sys.gettotalrefcount: a build with --with-pydebug, Debian's
+python3.11-dbg).  A program leaks if each of several rounds leaves more references than a round of
+plain Python does.  Arguments: names of programs; default: all.
 """
 
 import array
@@ -15,7 +17,9 @@ import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 WARM, ROUNDS = 3, 4
-WARM_LONG = 10  # more than the recompile limit: functions of the library that are captured behind a break keep so many entries
+# more than the recompile limit: functions of the library that are captured behind a break keep so
+# many entries
+WARM_LONG = 10
 
 
 def programs():
@@ -75,9 +79,12 @@ def main(names):
         if names and name not in names:
             continue
         n += 1
-        # numpy is built for Pythons that do not count, and the references that it gives up stay in the sum.
+        # numpy is built for Pythons that do not count, and the references that it gives up stay in
+        # the sum.
         blocks = name.startswith("numpy-")
-        left = left_by_compiling(gramme, case, sys.getallocatedblocks if blocks else sys.gettotalrefcount)
+        left = left_by_compiling(
+            gramme, case, sys.getallocatedblocks if blocks else sys.gettotalrefcount
+        )
         if left > 0:
             leaks.append(f"{name}: {left} {'blocks' if blocks else 'references'} in each round")
     print("\n".join(leaks + [f"{n} programs, {len(leaks)} leak"]))
@@ -86,5 +93,8 @@ def main(names):
 
 if __name__ == "__main__":
     if not hasattr(sys, "gettotalrefcount"):
-        sys.exit("this Python does not count references: take python3.11-dbg (apt-get install python3.11-dbg)")
+        sys.exit(
+            "this Python does not count references: take python3.11-dbg (apt-get install "
+            "python3.11-dbg)"
+        )
     sys.exit(main(sys.argv[1:]))

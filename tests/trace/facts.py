@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The table of facts that test_fact_table.py changes one by one: how a row is made, and what rows share.
+"""The table of facts that test_fact_table.py changes one by one: how a row is made, and what rows
+share.
 
-A row is a function that makes another, its arguments, and what changes them; facts_*.py add the rows.
+A row is a function that makes another, its arguments, and what changes them; facts_*.py add the
+rows.
 """
 
 import types
@@ -15,7 +17,8 @@ FACTS = []
 
 
 def fact(again):
-    """again: whether the change must lead to a new entry (True), must not (False), or may (None)."""
+    """again: whether the change must lead to a new entry (True), must not (False), or may
+    (None)."""
 
     def add(make):
         FACTS.append(pytest.param(make, again, id=make.__name__))
@@ -61,7 +64,9 @@ def module_of(**names):
 
 def with_globals(fn, **names):
     """fn with globals of its own."""
-    return types.FunctionType(fn.__code__.replace(), {"G": G, "__builtins__": __builtins__, **names}, fn.__name__)
+    return types.FunctionType(
+        fn.__code__.replace(), {"G": G, "__builtins__": __builtins__, **names}, fn.__name__
+    )
 
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)

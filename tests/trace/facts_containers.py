@@ -12,19 +12,31 @@ from facts import X, Box, fact, fresh_class
 @fact(True)
 def keys_change_their_order_in_place():
     table = {"a": 1, "b": 2}
-    return (lambda x: functools.reduce(lambda a, k: a * 3 + table[k], table, x)), (X,), lambda: table.update(a=table.pop("a"))
+    return (
+        (lambda x: functools.reduce(lambda a, k: a * 3 + table[k], table, x)),
+        (X,),
+        lambda: table.update(a=table.pop("a")),
+    )
 
 
 @fact(True)
 def a_value_of_items_changes():
     table = {"a": 1, "b": 2}
-    return (lambda x: functools.reduce(lambda a, kv: a * 3 + kv[1], table.items(), x)), (X,), lambda: table.update(b=7)
+    return (
+        (lambda x: functools.reduce(lambda a, kv: a * 3 + kv[1], table.items(), x)),
+        (X,),
+        lambda: table.update(b=7),
+    )
 
 
 @fact(True)
 def an_ordered_dicts_order_changes():
     table = OrderedDict(a=1, b=2)
-    return (lambda x: functools.reduce(lambda a, k: a * 3 + table[k], table, x)), (X,), lambda: table.move_to_end("a")
+    return (
+        (lambda x: functools.reduce(lambda a, k: a * 3 + table[k], table, x)),
+        (X,),
+        lambda: table.move_to_end("a"),
+    )
 
 
 @fact(None)
@@ -63,7 +75,11 @@ def a_set_is_built_in_another_order():
 @fact(True)
 def a_frozen_set_is_another():
     box = Box(members=frozenset({1}))
-    return (lambda x: x + (1 if 2 in box.members else 3)), (X,), lambda: setattr(box, "members", frozenset({2}))
+    return (
+        (lambda x: x + (1 if 2 in box.members else 3)),
+        (X,),
+        lambda: setattr(box, "members", frozenset({2})),
+    )
 
 
 @fact(True)
@@ -103,14 +119,22 @@ def an_attribute_of_an_object_in_a_dict_changes():
 @fact(True)
 def a_value_of_an_objects_dict_changes():
     box = Box(table={"a": 1, "b": 2}, v=1)
-    return (lambda x: x + box.table["a"] + box.table["b"] + box.v), (X,), lambda: box.table.update(b=5)
+    return (
+        (lambda x: x + box.table["a"] + box.table["b"] + box.v),
+        (X,),
+        lambda: box.table.update(b=5),
+    )
 
 
 @fact(True)
 def the_class_of_an_object_in_a_list_is_assigned():
     one, two = fresh_class(kind=2), fresh_class(kind=3)
     box = Box(items=[one(), one()], v=1)
-    return (lambda x: x * box.items[0].kind + box.items[1].kind + box.v), (X,), lambda: setattr(box.items[1], "__class__", two)
+    return (
+        (lambda x: x * box.items[0].kind + box.items[1].kind + box.v),
+        (X,),
+        lambda: setattr(box.items[1], "__class__", two),
+    )
 
 
 @fact(True)
@@ -121,7 +145,11 @@ def the_dict_of_an_object_in_a_list_is_replaced():
     def change():
         box.items[1].__dict__ = {"w": old["w"], "v": 9}
 
-    return (lambda x: x + box.items[0].w + box.items[1].w + box.items[1].v + box.items[0].v), (X,), change
+    return (
+        (lambda x: x + box.items[0].w + box.items[1].w + box.items[1].v + box.items[0].v),
+        (X,),
+        change,
+    )
 
 
 @fact(True)
@@ -139,7 +167,11 @@ def a_nested_instance_dict_is_replaced():
 def the_class_of_a_nested_object_is_assigned():
     one, two = fresh_class(kind=2), fresh_class(kind=3)
     box = Box(inner=one(w=1, v=1), u=1)
-    return (lambda x: x * box.inner.kind + box.inner.w + box.inner.v + box.u), (X,), lambda: setattr(box.inner, "__class__", two)
+    return (
+        (lambda x: x * box.inner.kind + box.inner.w + box.inner.v + box.u),
+        (X,),
+        lambda: setattr(box.inner, "__class__", two),
+    )
 
 
 @fact(True)

@@ -41,7 +41,11 @@ def a_functions_code_is_replaced():
     def callee(x):
         return x + 1
 
-    return (lambda x: callee(x)), (X,), lambda: setattr(callee, "__code__", (lambda x: x + 2).__code__)
+    return (
+        (lambda x: callee(x)),
+        (X,),
+        lambda: setattr(callee, "__code__", (lambda x: x + 2).__code__),
+    )
 
 
 @fact(None)  # entries live on the code: the new one has none
@@ -298,7 +302,11 @@ def an_attribute_is_set_to_what_it_was():
 @fact(True)
 def a_modules_getattr_appears():
     m = module_of()
-    return (lambda x: x + (1 if hasattr(m, "w") else 2)), (X,), lambda: setattr(m, "__getattr__", lambda name: 5)
+    return (
+        (lambda x: x + (1 if hasattr(m, "w") else 2)),
+        (X,),
+        lambda: setattr(m, "__getattr__", lambda name: 5),
+    )
 
 
 @fact(None)
@@ -330,7 +338,11 @@ def a_generators_code_is_replaced():
     def others():
         yield 5
 
-    return (lambda x: x + sum(numbers())), (X,), lambda: setattr(numbers, "__code__", others.__code__)
+    return (
+        (lambda x: x + sum(numbers())),
+        (X,),
+        lambda: setattr(numbers, "__code__", others.__code__),
+    )
 
 
 @fact(None)

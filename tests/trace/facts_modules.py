@@ -21,7 +21,12 @@ def the_mode_of_a_module_changes():
 @fact(True)
 def a_parameter_is_replaced_by_another_shape():
     model = nn.Linear(3, 2)
-    return (lambda x: model(x)), (X,), lambda: setattr(model, "weight", nn.Parameter(G.ones(4, 3))) or setattr(model, "bias", None)
+    return (
+        (lambda x: model(x)),
+        (X,),
+        lambda: setattr(model, "weight", nn.Parameter(G.ones(4, 3)))
+        or setattr(model, "bias", None),
+    )
 
 
 @fact(False)
@@ -50,7 +55,11 @@ def a_parameter_is_frozen():
 @fact(True)
 def a_hook_is_registered():
     model = nn.Linear(3, 2)
-    return (lambda x: model(x)), (X,), lambda: model.register_forward_hook(lambda m, a, r: r + 1) and None
+    return (
+        (lambda x: model(x)),
+        (X,),
+        lambda: model.register_forward_hook(lambda m, a, r: r + 1) and None,
+    )
 
 
 @fact(True)
@@ -125,7 +134,11 @@ def a_forward_of_a_layers_class_is_replaced():
 @fact(True)
 def a_deep_hook_is_registered():
     model = tower()
-    return (lambda x: model(x)), (X,), lambda: model[1].register_forward_hook(lambda m, a, r: r + 1) and None
+    return (
+        (lambda x: model(x)),
+        (X,),
+        lambda: model[1].register_forward_hook(lambda m, a, r: r + 1) and None,
+    )
 
 
 @fact(True)
@@ -152,7 +165,11 @@ def two_layers_become_one():
 def a_buffer_is_replaced_by_another_dtype():
     model = nn.Module()
     model.register_buffer("scale", G.ones(3))
-    return (lambda x: x * model.scale), (X,), lambda: setattr(model, "scale", G.ones(3, dtype=G.float64))
+    return (
+        (lambda x: x * model.scale),
+        (X,),
+        lambda: setattr(model, "scale", G.ones(3, dtype=G.float64)),
+    )
 
 
 # -- What was not read: a change is a hit (TK-1, TK-4)
@@ -163,20 +180,80 @@ class Plain:
 
 
 value_row("an_untouched_argument_hits", 1, "another", use=lambda x, v: x + 1, again=False)
-value_row("an_argument_that_is_only_returned_hits", [1], {"a": 2}, use=lambda x, v: (x + 1, v)[0], again=False)
-value_row("only_the_type_is_read_of_a_list", [1, 2], [3], use=lambda x, v: x + (1 if isinstance(v, list) else 2), again=False)
-value_row("only_the_type_is_read_of_an_object", Box(w=1), Box(w=2, v=3), use=lambda x, v: x + (1 if isinstance(v, Box) else 2), again=False)
-value_row("only_none_or_not_is_read", Plain(), Plain(), use=lambda x, v: x + (1 if v is None else 2), again=False)
+value_row(
+    "an_argument_that_is_only_returned_hits",
+    [1],
+    {"a": 2},
+    use=lambda x, v: (x + 1, v)[0],
+    again=False,
+)
+value_row(
+    "only_the_type_is_read_of_a_list",
+    [1, 2],
+    [3],
+    use=lambda x, v: x + (1 if isinstance(v, list) else 2),
+    again=False,
+)
+value_row(
+    "only_the_type_is_read_of_an_object",
+    Box(w=1),
+    Box(w=2, v=3),
+    use=lambda x, v: x + (1 if isinstance(v, Box) else 2),
+    again=False,
+)
+value_row(
+    "only_none_or_not_is_read",
+    Plain(),
+    Plain(),
+    use=lambda x, v: x + (1 if v is None else 2),
+    again=False,
+)
 value_row("an_unread_item_of_a_list_hits", [1, 2], [1, 3], use=lambda x, v: x + v[0], again=False)
-value_row("an_unread_nested_item_hits", [1, [2, 3]], [1, [9]], use=lambda x, v: x + v[0], again=False)
-value_row("another_order_of_keys_hits", {"a": 1, "b": 2}, {"b": 2, "a": 1}, use=lambda x, v: x + v["a"] + v["b"], again=False)
+value_row(
+    "an_unread_nested_item_hits", [1, [2, 3]], [1, [9]], use=lambda x, v: x + v[0], again=False
+)
+value_row(
+    "another_order_of_keys_hits",
+    {"a": 1, "b": 2},
+    {"b": 2, "a": 1},
+    use=lambda x, v: x + v["a"] + v["b"],
+    again=False,
+)
 value_row("another_key_hits", {"a": 1}, {"a": 1, "c": 2}, use=lambda x, v: x + v["a"], again=False)
-value_row("an_unread_value_hits", {"a": 1, "b": [1]}, {"a": 1, "b": None}, use=lambda x, v: x + v["a"], again=False)
-value_row("membership_alone_hits_another_value", {"a": 1}, {"a": 2}, use=lambda x, v: x + (1 if "a" in v else 2), again=False)
-value_row("a_length_alone_hits_other_items", [1, 2], [3, 4], use=lambda x, v: x + len(v), again=False)
-value_row("the_keys_alone_hit_other_values", {"a": 1}, {"a": 2}, use=lambda x, v: x + len([k for k in v]), again=False)
-value_row("an_unread_attribute_of_an_argument_hits", Box(w=1, v=2), Box(w=1, v=3, u=4), use=lambda x, v: x + v.w, again=False)
-value_row("an_equal_set_hits", {1, 2}, {2, 1}, use=lambda x, v: x + (1 if 2 in v else 2), again=None)
+value_row(
+    "an_unread_value_hits",
+    {"a": 1, "b": [1]},
+    {"a": 1, "b": None},
+    use=lambda x, v: x + v["a"],
+    again=False,
+)
+value_row(
+    "membership_alone_hits_another_value",
+    {"a": 1},
+    {"a": 2},
+    use=lambda x, v: x + (1 if "a" in v else 2),
+    again=False,
+)
+value_row(
+    "a_length_alone_hits_other_items", [1, 2], [3, 4], use=lambda x, v: x + len(v), again=False
+)
+value_row(
+    "the_keys_alone_hit_other_values",
+    {"a": 1},
+    {"a": 2},
+    use=lambda x, v: x + len([k for k in v]),
+    again=False,
+)
+value_row(
+    "an_unread_attribute_of_an_argument_hits",
+    Box(w=1, v=2),
+    Box(w=1, v=3, u=4),
+    use=lambda x, v: x + v.w,
+    again=False,
+)
+value_row(
+    "an_equal_set_hits", {1, 2}, {2, 1}, use=lambda x, v: x + (1 if 2 in v else 2), again=None
+)
 
 
 def untouched(change):
@@ -229,7 +306,11 @@ def a_default_that_is_given_changes(box, f):
 @fact(False)
 def an_unread_layer_changes():
     model = tower(3)
-    return (lambda x: model[0](x)), (X,), lambda: model[1].register_forward_hook(lambda m, a, r: r) and None
+    return (
+        (lambda x: model[0](x)),
+        (X,),
+        lambda: model[1].register_forward_hook(lambda m, a, r: r) and None,
+    )
 
 
 @fact(False)
@@ -272,7 +353,11 @@ def a_default_that_the_caller_gives_changes():
 @fact(False)
 def the_other_branchs_facts_change():
     box = Box(w=2, flag=True)
-    return (lambda x: x * box.w if box.flag else x * box.missing), (X,), lambda: setattr(box, "missing", 9)
+    return (
+        (lambda x: x * box.w if box.flag else x * box.missing),
+        (X,),
+        lambda: setattr(box, "missing", 9),
+    )
 
 
 # -- The state of the thread and the process

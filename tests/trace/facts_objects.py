@@ -89,7 +89,11 @@ def an_instance_shadows_a_method():
 def a_property_is_replaced():
     cls = fresh_class()
     box = cls()
-    return (lambda x: x * box.doubled), (X,), lambda: setattr(cls, "doubled", property(lambda self: 10))
+    return (
+        (lambda x: x * box.doubled),
+        (X,),
+        lambda: setattr(cls, "doubled", property(lambda self: 10)),
+    )
 
 
 @fact(True)
@@ -102,7 +106,11 @@ def what_a_property_reads_changes():
 def a_static_method_is_replaced():
     cls = fresh_class()
     box = cls()
-    return (lambda x: box.plus(x)), (X,), lambda: setattr(cls, "plus", staticmethod(lambda x: x + 9))
+    return (
+        (lambda x: box.plus(x)),
+        (X,),
+        lambda: setattr(cls, "plus", staticmethod(lambda x: x + 9)),
+    )
 
 
 @fact(True)
@@ -115,7 +123,11 @@ def what_a_class_method_reads_changes():
 def a_getattr_hook_appears():
     cls = fresh_class()
     box = cls()
-    return (lambda x: x + getattr(box, "w", 1)), (X,), lambda: setattr(cls, "__getattr__", lambda self, name: 20)
+    return (
+        (lambda x: x + getattr(box, "w", 1)),
+        (X,),
+        lambda: setattr(cls, "__getattr__", lambda self, name: 20),
+    )
 
 
 @fact(True)
@@ -144,14 +156,22 @@ def an_operator_of_a_class_is_replaced():
 def a_truth_of_a_class_appears():
     cls = fresh_class()
     box = cls()
-    return (lambda x: x + 1 if box else x + 2), (X,), lambda: setattr(cls, "__bool__", lambda self: False)
+    return (
+        (lambda x: x + 1 if box else x + 2),
+        (X,),
+        lambda: setattr(cls, "__bool__", lambda self: False),
+    )
 
 
 @fact(True)
 def a_length_of_a_class_appears():
     cls = fresh_class()
     box = cls()
-    return (lambda x: x + 1 if box else x + 2), (X,), lambda: setattr(cls, "__len__", lambda self: 0)
+    return (
+        (lambda x: x + 1 if box else x + 2),
+        (X,),
+        lambda: setattr(cls, "__len__", lambda self: 0),
+    )
 
 
 @fact(True)
@@ -173,7 +193,11 @@ def a_subclass_gets_an_attribute_before_its_base():
 def an_isinstance_answer_changes():
     one, two = type("One", (), {}), type("Two", (), {})
     box = one()
-    return (lambda x: x + 1 if isinstance(box, one) else x + 2), (X,), lambda: setattr(box, "__class__", two)
+    return (
+        (lambda x: x + 1 if isinstance(box, one) else x + 2),
+        (X,),
+        lambda: setattr(box, "__class__", two),
+    )
 
 
 @fact(True)
@@ -264,7 +288,11 @@ def a_metaclass_takes_over_an_attribute():
 def an_instance_check_appears():
     meta = type("Meta", (type,), {})
     cls = meta("Made", (), {})
-    return (lambda x, v: x + 1 if isinstance(v, cls) else x + 2), (X, 5), lambda: setattr(meta, "__instancecheck__", lambda c, v: True)
+    return (
+        (lambda x, v: x + 1 if isinstance(v, cls) else x + 2),
+        (X, 5),
+        lambda: setattr(meta, "__instancecheck__", lambda c, v: True),
+    )
 
 
 @fact(True)
@@ -277,7 +305,11 @@ def a_call_of_a_metaclass_appears():
 @fact(True)
 def an_init_is_replaced():
     cls = type("Made", (), {"__init__": lambda self: setattr(self, "w", 1)})
-    return (lambda x: x + cls().w), (X,), lambda: setattr(cls, "__init__", lambda self: setattr(self, "w", 4))
+    return (
+        (lambda x: x + cls().w),
+        (X,),
+        lambda: setattr(cls, "__init__", lambda self: setattr(self, "w", 4)),
+    )
 
 
 @fact(True)
@@ -297,14 +329,22 @@ def descriptor_class(value, data=False):
 def a_descriptors_get_is_replaced():
     kind = descriptor_class(2)
     box = fresh_class(w=kind())()
-    return (lambda x: x * box.w), (X,), lambda: setattr(kind, "__get__", lambda self, instance, owner: 3)
+    return (
+        (lambda x: x * box.w),
+        (X,),
+        lambda: setattr(kind, "__get__", lambda self, instance, owner: 3),
+    )
 
 
 @fact(True)
 def a_descriptor_begins_to_win_over_the_instance():
     kind = descriptor_class(2)
     box = fresh_class(w=kind())(w=7)
-    return (lambda x: x * box.w), (X,), lambda: setattr(kind, "__set__", lambda self, instance, value: None)
+    return (
+        (lambda x: x * box.w),
+        (X,),
+        lambda: setattr(kind, "__set__", lambda self, instance, value: None),
+    )
 
 
 @fact(True)
@@ -329,7 +369,11 @@ def a_plain_class_attribute_becomes_a_descriptor():
 
     cls = fresh_class(w=Value())
     box = cls()
-    return (lambda x: x + (1 if isinstance(box.w, int) else 2)), (X,), lambda: setattr(Value, "__get__", lambda self, instance, owner: 3)
+    return (
+        (lambda x: x + (1 if isinstance(box.w, int) else 2)),
+        (X,),
+        lambda: setattr(Value, "__get__", lambda self, instance, owner: 3),
+    )
 
 
 @fact(True)
@@ -338,7 +382,11 @@ def the_code_of_a_propertys_getter_is_replaced():
         return 2
 
     box = fresh_class(w=property(getter))()
-    return (lambda x: x * box.w), (X,), lambda: setattr(getter, "__code__", (lambda self: 3).__code__)
+    return (
+        (lambda x: x * box.w),
+        (X,),
+        lambda: setattr(getter, "__code__", (lambda self: 3).__code__),
+    )
 
 
 @fact(True)
@@ -352,7 +400,11 @@ def a_property_becomes_a_value():
 def a_getattribute_appears():
     cls = fresh_class()
     box = cls(w=2)
-    return (lambda x: x * box.w), (X,), lambda: setattr(cls, "__getattribute__", lambda self, name: 20)
+    return (
+        (lambda x: x * box.w),
+        (X,),
+        lambda: setattr(cls, "__getattribute__", lambda self, name: 20),
+    )
 
 
 @fact(True)
@@ -371,7 +423,13 @@ def a_setattr_hook_appears():
         box.w = 5
         return x + box.w
 
-    return f, (X,), lambda: setattr(cls, "__setattr__", lambda self, name, value: self.__dict__.update({name: 50}))
+    return (
+        f,
+        (X,),
+        lambda: setattr(
+            cls, "__setattr__", lambda self, name, value: self.__dict__.update({name: 50})
+        ),
+    )
 
 
 @fact(True)
@@ -395,7 +453,11 @@ def a_class_gets_another_base():
     one, two = type("One", (Box,), {}), type("Two", (Box,), {})
     cls = type("Sub", (one,), {})
     box = cls()
-    return (lambda x: x + (1 if isinstance(box, one) else 2)), (X,), lambda: setattr(cls, "__bases__", (two,))
+    return (
+        (lambda x: x + (1 if isinstance(box, one) else 2)),
+        (X,),
+        lambda: setattr(cls, "__bases__", (two,)),
+    )
 
 
 @fact(True)
@@ -405,7 +467,11 @@ def a_getattr_hook_appears_behind_a_property_that_fails():
 
     cls = fresh_class(w=property(fails))
     box = cls()
-    return (lambda x: x + getattr(box, "w", 1)), (X,), lambda: setattr(cls, "__getattr__", lambda self, name: 7)
+    return (
+        (lambda x: x + getattr(box, "w", 1)),
+        (X,),
+        lambda: setattr(cls, "__getattr__", lambda self, name: 7),
+    )
 
 
 @fact(True)
@@ -424,7 +490,11 @@ def what_super_finds_changes():
 def a_class_is_renamed():
     cls = fresh_class(name="Before")
     box = cls()
-    return (lambda x: x + len(type(box).__name__)), (X,), lambda: setattr(cls, "__name__", "Afterwards")
+    return (
+        (lambda x: x + len(type(box).__name__)),
+        (X,),
+        lambda: setattr(cls, "__name__", "Afterwards"),
+    )
 
 
 @fact(None)
@@ -454,23 +524,99 @@ def operator_row(name, special, first, second, use):
     FACTS.append(pytest.param(make, None if name.startswith("maybe_") else True, id=name))
 
 
-operator_row("an_item_protocol_is_replaced", "__getitem__", lambda s, i: i, lambda s, i: i + 1, lambda x, b: x + b[2])
-operator_row("a_containment_is_replaced", "__contains__", lambda s, i: True, lambda s, i: False, lambda x, b: x + (1 if 2 in b else 5))
-operator_row("an_iteration_is_replaced", "__iter__", lambda s: iter((1, 2)), lambda s: iter((3,)), lambda x, b: x + sum(b))
+operator_row(
+    "an_item_protocol_is_replaced",
+    "__getitem__",
+    lambda s, i: i,
+    lambda s, i: i + 1,
+    lambda x, b: x + b[2],
+)
+operator_row(
+    "a_containment_is_replaced",
+    "__contains__",
+    lambda s, i: True,
+    lambda s, i: False,
+    lambda x, b: x + (1 if 2 in b else 5),
+)
+operator_row(
+    "an_iteration_is_replaced",
+    "__iter__",
+    lambda s: iter((1, 2)),
+    lambda s: iter((3,)),
+    lambda x, b: x + sum(b),
+)
 operator_row("a_length_is_replaced", "__len__", lambda s: 1, lambda s: 4, lambda x, b: x + len(b))
-operator_row("an_equality_is_replaced", "__eq__", lambda s, o: True, lambda s, o: False, lambda x, b: x + (1 if b == 3 else 2))
-operator_row("an_order_is_replaced", "__lt__", lambda s, o: True, lambda s, o: False, lambda x, b: x + (1 if b < 3 else 2))
+operator_row(
+    "an_equality_is_replaced",
+    "__eq__",
+    lambda s, o: True,
+    lambda s, o: False,
+    lambda x, b: x + (1 if b == 3 else 2),
+)
+operator_row(
+    "an_order_is_replaced",
+    "__lt__",
+    lambda s, o: True,
+    lambda s, o: False,
+    lambda x, b: x + (1 if b < 3 else 2),
+)
 operator_row("a_hash_is_replaced", "__hash__", lambda s: 1, lambda s: 2, lambda x, b: x + hash(b))
-operator_row("an_index_is_replaced", "__index__", lambda s: 1, lambda s: 0, lambda x, b: x + (4, 9)[b])
-operator_row("an_int_conversion_is_replaced", "__int__", lambda s: 1, lambda s: 6, lambda x, b: x + int(b))
-operator_row("a_float_conversion_is_replaced", "__float__", lambda s: 1.0, lambda s: 6.0, lambda x, b: x + float(b))
-operator_row("a_representation_is_replaced", "__repr__", lambda s: "a", lambda s: "abc", lambda x, b: x + len(repr(b)))
-operator_row("a_string_conversion_is_replaced", "__str__", lambda s: "a", lambda s: "abc", lambda x, b: x + len(str(b)))
+operator_row(
+    "an_index_is_replaced", "__index__", lambda s: 1, lambda s: 0, lambda x, b: x + (4, 9)[b]
+)
+operator_row(
+    "an_int_conversion_is_replaced", "__int__", lambda s: 1, lambda s: 6, lambda x, b: x + int(b)
+)
+operator_row(
+    "a_float_conversion_is_replaced",
+    "__float__",
+    lambda s: 1.0,
+    lambda s: 6.0,
+    lambda x, b: x + float(b),
+)
+operator_row(
+    "a_representation_is_replaced",
+    "__repr__",
+    lambda s: "a",
+    lambda s: "abc",
+    lambda x, b: x + len(repr(b)),
+)
+operator_row(
+    "a_string_conversion_is_replaced",
+    "__str__",
+    lambda s: "a",
+    lambda s: "abc",
+    lambda x, b: x + len(str(b)),
+)
 operator_row("a_negation_is_replaced", "__neg__", lambda s: 1, lambda s: 2, lambda x, b: x + -b)
-operator_row("a_reflected_operator_is_replaced", "__radd__", lambda s, o: 1, lambda s, o: 2, lambda x, b: x + (3 + b))
-operator_row("an_in_place_operator_is_replaced", "__iadd__", lambda s, o: Box(w=1), lambda s, o: Box(w=2), lambda x, b: x + operator.iadd(b, 3).w)
-operator_row("an_exit_is_replaced", "__exit__", lambda s, *e: True, lambda s, *e: False, lambda x, b: leave(x, b))
-operator_row("a_missing_key_is_replaced", "__missing__", lambda s, k: 1, lambda s, k: 2, lambda x, b: x + missing(type(b), 7))
+operator_row(
+    "a_reflected_operator_is_replaced",
+    "__radd__",
+    lambda s, o: 1,
+    lambda s, o: 2,
+    lambda x, b: x + (3 + b),
+)
+operator_row(
+    "an_in_place_operator_is_replaced",
+    "__iadd__",
+    lambda s, o: Box(w=1),
+    lambda s, o: Box(w=2),
+    lambda x, b: x + operator.iadd(b, 3).w,
+)
+operator_row(
+    "an_exit_is_replaced",
+    "__exit__",
+    lambda s, *e: True,
+    lambda s, *e: False,
+    lambda x, b: leave(x, b),
+)
+operator_row(
+    "a_missing_key_is_replaced",
+    "__missing__",
+    lambda s, k: 1,
+    lambda s, k: 2,
+    lambda x, b: x + missing(type(b), 7),
+)
 
 
 def missing(cls, key):

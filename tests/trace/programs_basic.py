@@ -327,7 +327,18 @@ def case_constants_fold(compile):
     def g(x):
         a = (3 * 4 + 2) // 5 - 2**3 % 5
         s = f"{a:03d}" + "x".upper() * 2 + "%d-%s" % (a, "b")
-        return x * a, s, len(s), s[1:3], "a" in s, int("12") + float("0.5"), round(2.675, 2), divmod(7, 3), max(1, 2), min([3, 1])
+        return (
+            x * a,
+            s,
+            len(s),
+            s[1:3],
+            "a" in s,
+            int("12") + float("0.5"),
+            round(2.675, 2),
+            divmod(7, 3),
+            max(1, 2),
+            min([3, 1]),
+        )
 
     return compile(g)(G.ones(2))
 
@@ -341,8 +352,18 @@ def case_math_module(compile):
 # expect: graphs=1 breaks=0
 def case_is_and_isinstance(compile):
     def g(x, y):
-        return (x is y, x is x, x is not None, isinstance(x, G.Tensor), isinstance(3, (str, int)), type(x) is G.Tensor,
-                callable(g), isinstance([], list), issubclass(bool, int), x + 1)
+        return (
+            x is y,
+            x is x,
+            x is not None,
+            isinstance(x, G.Tensor),
+            isinstance(3, (str, int)),
+            type(x) is G.Tensor,
+            callable(g),
+            isinstance([], list),
+            issubclass(bool, int),
+            x + 1,
+        )
 
     return compile(g)(G.ones(2), G.ones(2))
 
@@ -357,8 +378,27 @@ def case_same_tensor_twice(compile):
 # expect: graphs=1 breaks=0
 def case_metadata(compile):
     def g(x):
-        return (x.shape, x.size(), x.size(0), x.dtype, x.ndim, x.dim(), x.numel(), x.stride(), x.requires_grad, x.is_contiguous(),
-                x.is_floating_point(), str(x.shape[0]), x.T, x.mT, len(x), tuple(x.shape), list(x.shape), x.shape[-1:], x * x.shape[0])
+        return (
+            x.shape,
+            x.size(),
+            x.size(0),
+            x.dtype,
+            x.ndim,
+            x.dim(),
+            x.numel(),
+            x.stride(),
+            x.requires_grad,
+            x.is_contiguous(),
+            x.is_floating_point(),
+            str(x.shape[0]),
+            x.T,
+            x.mT,
+            len(x),
+            tuple(x.shape),
+            list(x.shape),
+            x.shape[-1:],
+            x * x.shape[0],
+        )
 
     return compile(g)(G.randn(2, 3))
 
@@ -366,8 +406,20 @@ def case_metadata(compile):
 # expect: graphs=1 breaks=0
 def case_views_and_indexing(compile):
     def g(x):
-        return (x[0], x[:, 1], x[..., -1], x[1:3, ::2], x[None], x.view(-1), x.reshape(2, -1), x.permute(1, 0), x.t() + 1,
-                x.unsqueeze(0), x[0, 0] * 2, x.transpose(0, 1))
+        return (
+            x[0],
+            x[:, 1],
+            x[..., -1],
+            x[1:3, ::2],
+            x[None],
+            x.view(-1),
+            x.reshape(2, -1),
+            x.permute(1, 0),
+            x.t() + 1,
+            x.unsqueeze(0),
+            x[0, 0] * 2,
+            x.transpose(0, 1),
+        )
 
     return compile(g)(G.randn(4, 3))
 
@@ -375,7 +427,14 @@ def case_views_and_indexing(compile):
 # expect: graphs=1 breaks=0
 def case_creation(compile):
     def g(x):
-        return G.zeros(2, 3) + G.ones(3), G.full((2,), 3.5), G.arange(4), G.zeros_like(x), x.to(G.float64), x.to(x.dtype) is x
+        return (
+            G.zeros(2, 3) + G.ones(3),
+            G.full((2,), 3.5),
+            G.arange(4),
+            G.zeros_like(x),
+            x.to(G.float64),
+            x.to(x.dtype) is x,
+        )
 
     return compile(g)(G.randn(2))
 
@@ -483,7 +542,16 @@ def case_slices_of_lists(compile):
         ys = xs[1:]
         ys[0:1] = [1, 2]
         del ys[0]
-        return xs[0] + 1, ys, xs[::-1], xs + [9], xs * 2, xs == xs, [1, 2] == [1, 2], (1, 2) < (1, 3)
+        return (
+            xs[0] + 1,
+            ys,
+            xs[::-1],
+            xs + [9],
+            xs * 2,
+            xs == xs,
+            [1, 2] == [1, 2],
+            (1, 2) < (1, 3),
+        )
 
     return compile(g)([G.ones(2), 5, 6])
 
@@ -496,7 +564,19 @@ def case_dict_methods(compile):
         e.setdefault("w", 3)
         a = e.pop("z")
         del e["y"]
-        return d["x"] + 1, d.get("none"), d.get("n", 7), "x" in d, len(d), a, e, list(e), list(e.keys()), {**d, "q": 1}, d | {"r": 2}
+        return (
+            d["x"] + 1,
+            d.get("none"),
+            d.get("n", 7),
+            "x" in d,
+            len(d),
+            a,
+            e,
+            list(e),
+            list(e.keys()),
+            {**d, "q": 1},
+            d | {"r": 2},
+        )
 
     return compile(g)({"x": G.ones(2), "n": 2})
 
@@ -574,7 +654,13 @@ def case_new_leaf_breaks(compile):
 
 # expect: graphs=1 breaks=0
 def case_creation_arguments(compile):
-    f = compile(lambda x: (G.zeros(x.shape, dtype=x.dtype, device="cpu", requires_grad=False), G.ones(2, 3, dtype=float), G.zeros_like(x, device=x.device)))
+    f = compile(
+        lambda x: (
+            G.zeros(x.shape, dtype=x.dtype, device="cpu", requires_grad=False),
+            G.ones(2, 3, dtype=float),
+            G.zeros_like(x, device=x.device),
+        )
+    )
     return f(G.ones(2, dtype=G.float64))
 
 
@@ -606,7 +692,16 @@ def case_list_that_holds_itself_compared(compile):
 
 # expect: graphs=1 breaks=0
 def case_sorted_min_max_of_containers(compile):
-    f = compile(lambda x, d: (x + 1, sorted(d), sorted([3, 1, 2], reverse=True), max(d), min(3, 2), max([1, 5])))
+    f = compile(
+        lambda x, d: (
+            x + 1,
+            sorted(d),
+            sorted([3, 1, 2], reverse=True),
+            max(d),
+            min(3, 2),
+            max([1, 5]),
+        )
+    )
     return f(G.ones(2), {"b": x_of(1), "a": x_of(2)})
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that another one runs for the program: checkpointed ones, and both sides of an autograd.Function."""
+"""Functions that another one runs for the program: checkpointed ones, and both sides of an
+autograd.Function."""
 
 import gramme as G
 from gramme.autograd import Function

@@ -157,8 +157,20 @@ def case_nested_loops_with_enumerate_zip_and_items(compile):
 # expect: graphs=2 breaks=1; 3.12: any
 def case_iterators_keep_their_place(compile):
     def root(x, xs, d):
-        its = [iter(xs), reversed(xs), iter("abc"), iter(range(9)), reversed(range(9)), enumerate(xs, 5), zip(xs, xs), iter(d), iter(d.values()),
-               map(lambda v: v * 2, xs), filter(None, xs), iter(())]
+        its = [
+            iter(xs),
+            reversed(xs),
+            iter("abc"),
+            iter(range(9)),
+            reversed(range(9)),
+            enumerate(xs, 5),
+            zip(xs, xs),
+            iter(d),
+            iter(d.values()),
+            map(lambda v: v * 2, xs),
+            filter(None, xs),
+            iter(()),
+        ]
         firsts = [next(it, "end") for it in its]
         y = x + len(firsts)
         print("", end="")
@@ -405,7 +417,9 @@ def case_globals_between_the_halves(compile):
 # expect: graphs=2 breaks=1
 def case_many_locals(compile):
     space = {"G": G}
-    lines = ["def root(x):"] + [f"    v{i} = x + {i}" for i in range(300)] + ["    print('', end='')"]
+    lines = (
+        ["def root(x):"] + [f"    v{i} = x + {i}" for i in range(300)] + ["    print('', end='')"]
+    )
     exec("\n".join(lines + ["    return " + " + ".join(f"v{i}" for i in range(300))]), space)
     return compile(space["root"])(G.ones(2))
 
@@ -451,7 +465,8 @@ def case_cell_14_p2_break_before_the_comprehension(compile):
     return f(G.ones(2)), f(G.arange(2.0))
 
 
-# CELL-14, BC-2: program P2 with the break inside the comprehension: there the cell of `n` is on the stack since 3.12
+# CELL-14, BC-2: program P2 with the break inside the comprehension: there the cell of `n` is on the
+# stack since 3.12
 # expect: graphs=5 breaks=2; 3.12: graphs=4 breaks=1
 def case_cell_14_p2_break_inside_the_comprehension(compile):
     def root(x):
@@ -467,7 +482,8 @@ def case_cell_14_p2_break_inside_the_comprehension(compile):
     return f(G.ones(2)), take_log(), f(G.ones(2)), take_log()
 
 
-# CELL-14, BC-2: before and after, the name is a cell with another value; variables that the comprehension hides are unbound
+# CELL-14, BC-2: before and after, the name is a cell with another value; variables that the
+# comprehension hides are unbound
 # expect: graphs=4 breaks=5; 3.12: graphs=5 breaks=2
 def case_cell_14_comprehensions_that_hide_cells_break(compile):
     def root(x, n):
@@ -481,7 +497,9 @@ def case_cell_14_comprehensions_that_hide_cells_break(compile):
         return c, a, b, n
 
     f = compile(root)
-    with G._dynamo.config.patch(automatic_dynamic_shapes=False):  # n is a constant of each call's graphs
+    with G._dynamo.config.patch(
+        automatic_dynamic_shapes=False
+    ):  # n is a constant of each call's graphs
         return f(G.ones(2), 5), take_log(), f(G.ones(2), 6), take_log()
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs whose bytecode differs most between CPython versions: comprehensions, slices, truth, calls, super, formats.
+"""Programs whose bytecode differs most between CPython versions: comprehensions, slices, truth,
+calls, super, formats.
 
 One source for all versions: a case that needs a condition on the version is a bug of the decoder.
 """
@@ -124,7 +125,9 @@ def case_truth_of_everything(compile):
             out.append(v)
         return x * len(out), out
 
-    return compile(root)(G.ones(2), [0, 1, 0.0, 2.5, "", "a", None, [], [0], (), (1,), {}, {1: 2}, True, False])
+    return compile(root)(
+        G.ones(2), [0, 1, 0.0, 2.5, "", "a", None, [], [0], (), (1,), {}, {1: 2}, True, False]
+    )
 
 
 # expect: graphs=1 breaks=0
@@ -192,7 +195,12 @@ def case_super_in_every_form(compile):
 # expect: graphs=1 breaks=0
 def case_formats(compile):
     def root(x, n, s):
-        return x * len(f"{n}{s!r}"), f"{s}|{s!r}|{s!s:>4}|{s!a}|{n:{n}}|{n:>3}|{n + 1=}", f"{s}", f"{'a'}{n!r:>5}"
+        return (
+            x * len(f"{n}{s!r}"),
+            f"{s}|{s!r}|{s!s:>4}|{s!a}|{n:{n}}|{n:>3}|{n + 1=}",
+            f"{s}",
+            f"{'a'}{n!r:>5}",
+        )
 
     return compile(root)(G.ones(2), 7, "é")
 
@@ -217,7 +225,16 @@ def case_functions_with_all_parts_escape(compile):
         return x + n, f, lambda v=n: v
 
     y, f, g = compile(root)(G.ones(2), 5)
-    return y, f(1), f(1, 2, 3, c=4, z=5), f.__annotations__, f.__defaults__, list(f.__kwdefaults__), g(), f.__name__
+    return (
+        y,
+        f(1),
+        f(1, 2, 3, c=4, z=5),
+        f.__annotations__,
+        f.__defaults__,
+        list(f.__kwdefaults__),
+        g(),
+        f.__name__,
+    )
 
 
 # expect: graphs=1 breaks=0

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with classes of the user's: protocols, descriptors, subclasses of containers, dataclasses, enums, match."""
+"""Programs with classes of the user's: protocols, descriptors, subclasses of containers,
+dataclasses, enums, match."""
 
 import collections
 import dataclasses
@@ -239,8 +240,33 @@ def case_operators(compile):
     def root(v, w, x):
         z = v + w
         z += 3
-        return (x + 1, z, 5 + v, v + Sub(1, 2), -v, v == w, v != w, v < w, v[1], v[-1], len(v), 1 in v, 9 in v, bool(v), not v, v(1, k=2), f"{v!r} {v:abc} {v}", str(v),
-                sorted([w, v], key=lambda q: q.x)[0] is v, max(v, w) is w, list(Sub(1, 2)), [*v][:1], x * v.x, v == 3, v == v)
+        return (
+            x + 1,
+            z,
+            5 + v,
+            v + Sub(1, 2),
+            -v,
+            v == w,
+            v != w,
+            v < w,
+            v[1],
+            v[-1],
+            len(v),
+            1 in v,
+            9 in v,
+            bool(v),
+            not v,
+            v(1, k=2),
+            f"{v!r} {v:abc} {v}",
+            str(v),
+            sorted([w, v], key=lambda q: q.x)[0] is v,
+            max(v, w) is w,
+            list(Sub(1, 2)),
+            [*v][:1],
+            x * v.x,
+            v == 3,
+            v == v,
+        )
 
     return compile(root)(Vec(1, 2), Vec(3, 4), G.ones(2))
 
@@ -249,7 +275,15 @@ def case_operators(compile):
 def case_iterators_of_classes(compile):
     def root(x):
         it = Steps(3)
-        out = [next(it), list(it), next(it, "end"), [a for a in Steps(2)], dict(zip("ab", Steps(2))), 1 in Steps(3), list(map(str, Steps(2)))]
+        out = [
+            next(it),
+            list(it),
+            next(it, "end"),
+            [a for a in Steps(2)],
+            dict(zip("ab", Steps(2))),
+            1 in Steps(3),
+            list(map(str, Steps(2))),
+        ]
         try:
             next(it)
         except StopIteration as e:
@@ -270,7 +304,21 @@ def case_side_11_descriptors_and_hooks(compile):
         b.typed = 7
         d.extra = x + 1
         del d.extra
-        out = [b.typed, b.auto_thing, b.costly, b.costly, b.made, d.v, d.w, d.log, d.kind, Derived.make(3).v, Base.twice(4), d.twice(5), type(Derived.make(1)) is Derived]
+        out = [
+            b.typed,
+            b.auto_thing,
+            b.costly,
+            b.costly,
+            b.made,
+            d.v,
+            d.w,
+            d.log,
+            d.kind,
+            Derived.make(3).v,
+            Base.twice(4),
+            d.twice(5),
+            type(Derived.make(1)) is Derived,
+        ]
         out += [hasattr(b, "zz"), getattr(b, "zz", 5), getattr(b, "auto_q")]
         try:
             b.zz
@@ -299,17 +347,46 @@ def case_sub_01_list_subclass(compile):
         new = Loud((4, 5), "new")
         new.append(a)
         new.extend([1])
-        return new, a, len(a), a[1], a["s"], list(b), [q for q in b], 3 in b, a == b, b == [3], b + [1], isinstance(a, list), type(a), bool(new)
+        return (
+            new,
+            a,
+            len(a),
+            a[1],
+            a["s"],
+            list(b),
+            [q for q in b],
+            3 in b,
+            a == b,
+            b == [3],
+            b + [1],
+            isinstance(a, list),
+            type(a),
+            bool(new),
+        )
 
     Counted.sets.clear()
     result = compile(root)(a, b, G.ones(2))
-    return result[0].tag, vars(a), vars(b), result, a is result[1], list(a), Counted.sets, type(result[0]), list(result[0])
+    return (
+        result[0].tag,
+        vars(a),
+        vars(b),
+        result,
+        a is result[1],
+        list(a),
+        Counted.sets,
+        type(result[0]),
+        list(result[0]),
+    )
 
 
 # SUB-05
 # expect: graphs=1 breaks=0
 def case_sub_05_dict_subclasses(compile):
-    c, o, d = Counted(a=1), collections.OrderedDict(a=1, b=2, c=3), collections.defaultdict(list, z=[0])
+    c, o, d = (
+        Counted(a=1),
+        collections.OrderedDict(a=1, b=2, c=3),
+        collections.defaultdict(list, z=[0]),
+    )
 
     def root(c, o, d, x):
         c["k"] = x + 1
@@ -326,11 +403,39 @@ def case_sub_05_dict_subclasses(compile):
         od.move_to_end("u")
         dd = collections.defaultdict(int)
         dd["n"] += 5
-        return c["nothing"], c["a"], len(c), list(o), first, list(o.items()), dict(d), new, od, dd, dd["other"], od == collections.OrderedDict(v=2, u=1), "k" in c, {**c}, c.get("zz")
+        return (
+            c["nothing"],
+            c["a"],
+            len(c),
+            list(o),
+            first,
+            list(o.items()),
+            dict(d),
+            new,
+            od,
+            dd,
+            dd["other"],
+            od == collections.OrderedDict(v=2, u=1),
+            "k" in c,
+            {**c},
+            c.get("zz"),
+        )
 
     Counted.sets.clear()
     result = compile(root)(c, o, d, G.ones(2))
-    return result, c, vars(c), list(o), list(o.items()), d, Counted.sets, list(result[8]), type(result[8]), result[9].default_factory, type(result[7])
+    return (
+        result,
+        c,
+        vars(c),
+        list(o),
+        list(o.items()),
+        d,
+        Counted.sets,
+        list(result[8]),
+        type(result[8]),
+        result[9].default_factory,
+        type(result[7]),
+    )
 
 
 # The order of an OrderedDict is guarded where it was seen
@@ -359,7 +464,21 @@ def case_sub_set_and_tuple(compile):
         bag.add_twice(5)
         q = Point([x, 1])
         n = Named(1, x)
-        return q, p.norm(), 5 in bag, len(bag), n.swap(), n.p, p + (1,), [*p], p[:1], Pair(2).total(), Pair(1, b=3)._replace(a=5), Pair(x), p == (3, 4)
+        return (
+            q,
+            p.norm(),
+            5 in bag,
+            len(bag),
+            n.swap(),
+            n.p,
+            p + (1,),
+            [*p],
+            p[:1],
+            Pair(2).total(),
+            Pair(1, b=3)._replace(a=5),
+            Pair(x),
+            p == (3, 4),
+        )
 
     result = compile(root)(bag, p, G.ones(2))
     return result, sorted(bag), type(result[0]), type(result[4]), result[4].q
@@ -375,7 +494,14 @@ def case_tk_5_dataclasses(compile):
         d.a += 1
         new = Data(x, c=[1])
         fz = Frozen(5, 6)
-        out = [f.a, f == Frozen(3), f < fz, f != fz, new == d if False else 0, isinstance(fz, Frozen)]
+        out = [
+            f.a,
+            f == Frozen(3),
+            f < fz,
+            f != fz,
+            new == d if False else 0,
+            isinstance(fz, Frozen),
+        ]
         try:
             f.a = 4
         except dataclasses.FrozenInstanceError as e:
@@ -389,7 +515,19 @@ def case_tk_5_dataclasses(compile):
 def case_tk_5_enums(compile):
     def root(c, x):
         table = {Color.RED: "r", Color.BLUE: "b"}
-        return x * c.value, c is Color.RED, c == Color.BLUE, c.name, Color.BLUE.value, table[c], [m.name for m in Color], c in (Color.RED,), c.lower, Color["BLUE"] is Color.BLUE, Color(2) is Color.BLUE
+        return (
+            x * c.value,
+            c is Color.RED,
+            c == Color.BLUE,
+            c.name,
+            Color.BLUE.value,
+            table[c],
+            [m.name for m in Color],
+            c in (Color.RED,),
+            c.lower,
+            Color["BLUE"] is Color.BLUE,
+            Color(2) is Color.BLUE,
+        )
 
     f = compile(root)
     return f(Color.RED, G.ones(2))
@@ -411,7 +549,17 @@ def case_partial_and_reduce(compile):
     def root(x):
         new = functools.partial(add, x)
         nested = functools.partial(new, c=2)
-        return old(x), new(1), nested(2), functools.reduce(lambda a, b: a * b, [x, x + 1, 3]), functools.reduce(add, [1, 2], 10), nested, old.args, new.func is add, old.keywords
+        return (
+            old(x),
+            new(1),
+            nested(2),
+            functools.reduce(lambda a, b: a * b, [x, x + 1, 3]),
+            functools.reduce(add, [1, 2], 10),
+            nested,
+            old.args,
+            new.func is add,
+            old.keywords,
+        )
 
     result = compile(root)(G.ones(2))
     return result[:5], result[5](4), result[5].keywords, result[6:]
@@ -447,7 +595,26 @@ def case_match(compile):
                 return "other"
 
     def root(x):
-        return x + 1, [what(v) for v in (1, 99, "s", [1, 2, 3], (4, 5), {"k": 1, "m": 2}, {}, Vec(0, 1), Data(4), Data(5, "b"), Data(6, 7), Color.RED, None, 2.5, [x, x])]
+        return x + 1, [
+            what(v)
+            for v in (
+                1,
+                99,
+                "s",
+                [1, 2, 3],
+                (4, 5),
+                {"k": 1, "m": 2},
+                {},
+                Vec(0, 1),
+                Data(4),
+                Data(5, "b"),
+                Data(6, 7),
+                Color.RED,
+                None,
+                2.5,
+                [x, x],
+            )
+        ]
 
     return compile(root)(G.ones(2))
 
@@ -518,8 +685,16 @@ def case_sorting_objects_is_stable(compile):
             return self.rank < other.rank
 
     def root(x):
-        cards = [Card(r, n) for r, n in ((2, "a"), (1, "b"), (2, "c"), (1, "d"), (3, "e"), (2, "f"))]
-        return x + 1, "".join(c.name for c in sorted(cards)), "".join(c.name for c in sorted(cards, reverse=True)), min(cards).name, max(cards).name
+        cards = [
+            Card(r, n) for r, n in ((2, "a"), (1, "b"), (2, "c"), (1, "d"), (3, "e"), (2, "f"))
+        ]
+        return (
+            x + 1,
+            "".join(c.name for c in sorted(cards)),
+            "".join(c.name for c in sorted(cards, reverse=True)),
+            min(cards).name,
+            max(cards).name,
+        )
 
     return compile(root)(G.ones(2))
 
@@ -614,8 +789,29 @@ def case_new_class_and_instances_leave_the_region(compile):
     cls, a, b, three, same = compile(f)(G.ones(2))
     a.plus = 4
     return (
-        [a is b, type(a) is cls, type(cls.root) is cls, three, same, a.v, a.twice(), a.plus, cls.kinds, cls.limit, cls.__doc__],
-        [cls.make(2).v, cls.add(3, 4), cls.__name__, cls.__qualname__, cls.__module__, cls.__annotations__, list(vars(cls)), cls.__bases__],
+        [
+            a is b,
+            type(a) is cls,
+            type(cls.root) is cls,
+            three,
+            same,
+            a.v,
+            a.twice(),
+            a.plus,
+            cls.kinds,
+            cls.limit,
+            cls.__doc__,
+        ],
+        [
+            cls.make(2).v,
+            cls.add(3, 4),
+            cls.__name__,
+            cls.__qualname__,
+            cls.__module__,
+            cls.__annotations__,
+            list(vars(cls)),
+            cls.__bases__,
+        ],
         cls.root.twice(),
     )
 
@@ -656,7 +852,15 @@ def case_new_class_with_super_and_class_cell(compile):
 
         c = C(4)
         c.extra = x
-        return c.who(), c.kind, isinstance(c, A), issubclass(C, Base), [k.__name__ for k in (A, B, C)], c.twice(3), c
+        return (
+            c.who(),
+            c.kind,
+            isinstance(c, A),
+            issubclass(C, Base),
+            [k.__name__ for k in (A, B, C)],
+            c.twice(3),
+            c,
+        )
 
     who, kind, *rest, c = compile(f)(G.ones(2))
     return who, kind, rest, c.who(), c.extra, [k.__name__ for k in type(c).__mro__]
@@ -859,7 +1063,14 @@ def case_what_super_says_of_itself(compile):
 
     class Derived(Base):
         def of(self, x):
-            return super().__class__, type(super()), isinstance(super(), super), isinstance(super(), Base), self.__class__.__name__, x + 1
+            return (
+                super().__class__,
+                type(super()),
+                isinstance(super(), super),
+                isinstance(super(), Base),
+                self.__class__.__name__,
+                x + 1,
+            )
 
     made = Derived()
     return compile(lambda x: made.of(x))(G.ones(2))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with containers, builtin functions, itertools, operator, texts, unpacking, subscripts of tensors."""
+"""Programs with containers, builtin functions, itertools, operator, texts, unpacking, subscripts of
+tensors."""
 
 import collections
 import functools
@@ -24,7 +25,19 @@ def case_se_2_deque(compile):
         first, last = q.popleft(), b.pop()
         new = collections.deque((1, 2, 3), 2)
         new.extendleft("ab")
-        out = [first, last, len(q), 2 in q, q[-1], list(b), b.maxlen, new, [v for v in new], bool(q), new == collections.deque("ba")]
+        out = [
+            first,
+            last,
+            len(q),
+            2 in q,
+            q[-1],
+            list(b),
+            b.maxlen,
+            new,
+            [v for v in new],
+            bool(q),
+            new == collections.deque("ba"),
+        ]
         try:
             collections.deque().pop()
         except IndexError as e:
@@ -42,7 +55,12 @@ def case_se_2_deque(compile):
 # expect: graphs=2 breaks=0
 def case_deque_guards(compile):
     f = compile(lambda q, x: (q[0], len(q), x + 1))
-    return f(collections.deque([1, 2]), G.ones(2)), f(collections.deque([1, 2, 3]), G.ones(2)), f(collections.deque([5, 2]), G.ones(2)), f(collections.deque([1, 7]), G.ones(2))
+    return (
+        f(collections.deque([1, 2]), G.ones(2)),
+        f(collections.deque([1, 2, 3]), G.ones(2)),
+        f(collections.deque([5, 2]), G.ones(2)),
+        f(collections.deque([1, 7]), G.ones(2)),
+    )
 
 
 # expect: graphs=1 breaks=0
@@ -51,8 +69,19 @@ def case_sorting(compile):
         words = ["pear", "fig", "apple", "kiwi"]
         rows = [{"n": 3, "t": x}, {"n": 1, "t": x + 1}, {"n": 3, "t": x + 2}]
         words.sort(key=len, reverse=True)
-        return (words, sorted(words, key=lambda w: (len(w), w)), sorted(rows, key=lambda r: r["n"]), max(rows, key=lambda r: r["n"])["t"], min(words, key=len, default=1),
-                sorted(rows, key=operator.itemgetter("n")) if False else 0, sorted({3, 1, 2}), sorted("bca"), sorted([(2, "b"), (1, "z"), (2, "a")], reverse=True), min(3, 1, 2), max((), default="none"))
+        return (
+            words,
+            sorted(words, key=lambda w: (len(w), w)),
+            sorted(rows, key=lambda r: r["n"]),
+            max(rows, key=lambda r: r["n"])["t"],
+            min(words, key=len, default=1),
+            sorted(rows, key=operator.itemgetter("n")) if False else 0,
+            sorted({3, 1, 2}),
+            sorted("bca"),
+            sorted([(2, "b"), (1, "z"), (2, "a")], reverse=True),
+            min(3, 1, 2),
+            max((), default="none"),
+        )
 
     return compile(root)(G.ones(2))
 
@@ -75,7 +104,20 @@ def case_set_algebra(compile):
         a.remove(1)
         a.update([7, 8])
         c = s | {9}
-        out = [5 in c, len(c), a & b == {3}, (a - b) == {2, 7, 8}, a ^ b == {2, 4, 7, 8}, {2} < a, a.issuperset([7]), a.isdisjoint({0}), sorted(a.union(b, [0])), a.copy() == a, b | b == b, list({"k"})]
+        out = [
+            5 in c,
+            len(c),
+            a & b == {3},
+            (a - b) == {2, 7, 8},
+            a ^ b == {2, 4, 7, 8},
+            {2} < a,
+            a.issuperset([7]),
+            a.isdisjoint({0}),
+            sorted(a.union(b, [0])),
+            a.copy() == a,
+            b | b == b,
+            list({"k"}),
+        ]
         try:
             a.remove(55)
         except KeyError as e:
@@ -120,7 +162,8 @@ def case_order_of_changed_sets(compile):
     return compile(root)(s, G.ones(2)), list(s)
 
 
-# What leaves has the gaps of what was taken out, and its next pop begins where it would: what is added or taken later goes where it goes in plain Python
+# What leaves has the gaps of what was taken out, and its next pop begins where it would: what is
+# added or taken later goes where it goes in plain Python
 # expect: graphs=1 breaks=0
 def case_sets_with_gaps_leave(compile):
     def root(s, x):
@@ -193,7 +236,9 @@ def case_dicts_from_the_end(compile):
             d[k] = v + 1
         return x + 1, out, it, [1, 2].__reversed__()
 
-    y, (keys, items, again, values), it, numbers = compile(lambda d, x: (lambda r: (r[0], r[1][:4], r[2], r[3]))(root(d, x)))({"a": 1, "b": 2, "c": 3}, G.ones(2))
+    y, (keys, items, again, values), it, numbers = compile(
+        lambda d, x: (lambda r: (r[0], r[1][:4], r[2], r[3]))(root(d, x))
+    )({"a": 1, "b": 2, "c": 3}, G.ones(2))
     kinds = [type(v).__name__ for v in (again, values, it, numbers)]
     return y, keys, items, kinds, list(again), list(values), list(it), list(numbers)
 
@@ -217,11 +262,13 @@ def case_dicts_that_change_as_they_are_read_from_the_end(compile):
 
     results = []
     for change in (grow, shrink, ended):
+
         def root(d, x):
             try:
                 return x + 1, change(d)
             except RuntimeError as e:
                 return x + 2, str(e)
+
         d = {"a": 1, "b": 2}
         results.append((compile(root)(d, G.ones(2)), list(d)))
     return results
@@ -230,8 +277,24 @@ def case_dicts_that_change_as_they_are_read_from_the_end(compile):
 # Each element with its type: 1, 1.0 and True are equal
 # expect: graphs=4 breaks=0
 def case_sets_of_more_than_words_and_numbers(compile):
-    f = compile(lambda seen, x: (x + len(seen), (1, 2) in seen, 1.5 in seen, None in seen, sorted(map(repr, seen)), seen.add((3, 4.0)), seen.discard(b"b")))
-    sets = [{(1, 2), 1.5, None, b"b"}, {(1, 2), 1.5, None, b"b"}, {(1.0, 2), 1.5, None, b"b"}, {True, 2.5}, {1, 2.5}]
+    f = compile(
+        lambda seen, x: (
+            x + len(seen),
+            (1, 2) in seen,
+            1.5 in seen,
+            None in seen,
+            sorted(map(repr, seen)),
+            seen.add((3, 4.0)),
+            seen.discard(b"b"),
+        )
+    )
+    sets = [
+        {(1, 2), 1.5, None, b"b"},
+        {(1, 2), 1.5, None, b"b"},
+        {(1.0, 2), 1.5, None, b"b"},
+        {True, 2.5},
+        {1, 2.5},
+    ]
     return [f(s, G.ones(2)) for s in sets], [sorted(map(repr, s)) for s in sets]
 
 
@@ -246,7 +309,13 @@ def case_dicts_with_tuples_for_keys(compile):
         return x + cache[key], seen, cache.get((1, 2)), [k for k in cache]
 
     f, cache = compile(root), {(1, None): "n"}
-    return [f(cache, G.ones(n)) for n in (2, 3, 2, 3, 2)], cache, f({(1, 2): 5}, G.ones(2)), f({(1, 2): 5}, G.ones(2)), f({(1.0, 2): 5}, G.ones(2))
+    return (
+        [f(cache, G.ones(n)) for n in (2, 3, 2, 3, 2)],
+        cache,
+        f({(1, 2): 5}, G.ones(2)),
+        f({(1, 2): 5}, G.ones(2)),
+        f({(1.0, 2): 5}, G.ones(2)),
+    )
 
 
 # A set is looked for as a frozenset is
@@ -301,14 +370,28 @@ def case_popping_where_another_pop_ended(compile):
 # expect: graphs=1 breaks=0
 def case_methods_of_deques(compile):
     def root(d, full, x):
-        out = [d.index(1, 2), d.copy(), 7 in d, str(d), list(reversed(d)), d + full, 2 * full, len(d.copy() * 2)]
+        out = [
+            d.index(1, 2),
+            d.copy(),
+            7 in d,
+            str(d),
+            list(reversed(d)),
+            d + full,
+            2 * full,
+            len(d.copy() * 2),
+        ]
         d.insert(1, "i")
         d.insert(-100, "first")
         d.insert(100, 9)
         d.remove(2)
         d += (5, 6)
         full *= 3
-        for call in (lambda: d.remove("n"), lambda: d.index(1, 5), lambda: full.insert(0, 1), lambda: next(it)):
+        for call in (
+            lambda: d.remove("n"),
+            lambda: d.index(1, 5),
+            lambda: full.insert(0, 1),
+            lambda: next(it),
+        ):
             it = reversed(d)
             next(it)
             d.append(0)
@@ -342,11 +425,30 @@ def case_index_with_bounds(compile):
 # expect: graphs=1 breaks=0
 def case_itertools(compile):
     def root(x):
-        return (x + 1, list(itertools.chain([1], "ab", (x,))), list(itertools.chain.from_iterable([[1], [2, 3]])), list(itertools.islice(itertools.count(5, 2), 3)), list(itertools.islice("abcdef", 1, 5, 2)),
-                list(itertools.islice(itertools.cycle("ab"), 5)), list(itertools.repeat(7, 3)), list(itertools.accumulate([x, x + 1, x * 2])), list(itertools.accumulate([1, 2, 3], operator.mul, initial=10)),
-                list(itertools.product("ab", [x, 1])), list(itertools.product([0, 1], repeat=2)), list(itertools.combinations("abc", 2)), list(itertools.permutations([1, 2])), list(itertools.pairwise("abc")),
-                list(itertools.zip_longest("ab", [1], fillvalue=x)), list(itertools.starmap(pow, [(2, 3), (3, 2)])), list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])), list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])),
-                list(itertools.filterfalse(None, [0, 1, ""])), list(itertools.compress("abc", [1, 0, 1])), next(itertools.count(2.5)), dict(zip("ab", itertools.count())))
+        return (
+            x + 1,
+            list(itertools.chain([1], "ab", (x,))),
+            list(itertools.chain.from_iterable([[1], [2, 3]])),
+            list(itertools.islice(itertools.count(5, 2), 3)),
+            list(itertools.islice("abcdef", 1, 5, 2)),
+            list(itertools.islice(itertools.cycle("ab"), 5)),
+            list(itertools.repeat(7, 3)),
+            list(itertools.accumulate([x, x + 1, x * 2])),
+            list(itertools.accumulate([1, 2, 3], operator.mul, initial=10)),
+            list(itertools.product("ab", [x, 1])),
+            list(itertools.product([0, 1], repeat=2)),
+            list(itertools.combinations("abc", 2)),
+            list(itertools.permutations([1, 2])),
+            list(itertools.pairwise("abc")),
+            list(itertools.zip_longest("ab", [1], fillvalue=x)),
+            list(itertools.starmap(pow, [(2, 3), (3, 2)])),
+            list(itertools.takewhile(lambda v: v < 3, [1, 2, 3, 1])),
+            list(itertools.dropwhile(lambda v: v < 3, [1, 3, 1])),
+            list(itertools.filterfalse(None, [0, 1, ""])),
+            list(itertools.compress("abc", [1, 0, 1])),
+            next(itertools.count(2.5)),
+            dict(zip("ab", itertools.count())),
+        )
 
     return compile(root)(G.ones(2))
 
@@ -366,7 +468,12 @@ def case_tuples_of_itertools_leave_the_region_as_what_they_are(compile):
 
     shared = [[1], [2]]
     _, (first,), it = f(G.ones(2), lambda: itertools.product(shared, "a"), 1)
-    return results(lambda: itertools.combinations("abc", 2), 1), results(lambda: itertools.permutations([1, 2, 3]), 0), first[0] is shared[0], next(it)[0] is shared[1]
+    return (
+        results(lambda: itertools.combinations("abc", 2), 1),
+        results(lambda: itertools.permutations([1, 2, 3]), 0),
+        first[0] is shared[0],
+        next(it)[0] is shared[1],
+    )
 
 
 # expect: graphs=1 breaks=0
@@ -384,8 +491,28 @@ def case_iterators_share_their_position(compile):
 # expect: graphs=1 breaks=0
 def case_operator_and_math(compile):
     def root(x):
-        return (operator.add(x, 1), operator.mul(2, 3), operator.not_(0), operator.is_(None, None), operator.contains([1], 1), operator.getitem([5, 6], 1), operator.lt(1, 2), operator.neg(3), operator.iadd([1], [2]),
-                operator.and_(6, 3), operator.truth([]), operator.index(True), math.sqrt(2.0), math.floor(2.5), math.gcd(12, 18), math.inf, math.isclose(1.0, 1.0 + 1e-12), math.prod([1, 2, 3]), divmod(7, 2), round(2.567, 2))
+        return (
+            operator.add(x, 1),
+            operator.mul(2, 3),
+            operator.not_(0),
+            operator.is_(None, None),
+            operator.contains([1], 1),
+            operator.getitem([5, 6], 1),
+            operator.lt(1, 2),
+            operator.neg(3),
+            operator.iadd([1], [2]),
+            operator.and_(6, 3),
+            operator.truth([]),
+            operator.index(True),
+            math.sqrt(2.0),
+            math.floor(2.5),
+            math.gcd(12, 18),
+            math.inf,
+            math.isclose(1.0, 1.0 + 1e-12),
+            math.prod([1, 2, 3]),
+            divmod(7, 2),
+            round(2.567, 2),
+        )
 
     return compile(root)(G.ones(2))
 
@@ -394,8 +521,29 @@ def case_operator_and_math(compile):
 def case_texts(compile):
     def root(x, n, name):
         width = 8
-        return (x + n, f"{name}:{n:>{width}.2f}|{n!r}|{name!a}|{name:<5}|{n=}", "%s-%03d" % (name, 7), "{} {k}".format(name, k=n), ",".join(str(v) for v in (1, n)), name.upper().center(9, "*"), "a,b".split(","), name[::-1],
-                name.startswith(("x", "n")), "é".encode(), b"ab" + bytes([1]), b"xyz"[1:], bytes(2), str([1, "q", None]), repr((1,)), ("a" "b") in name, name * 2, "x" < "y", ascii("é"), chr(97), f"{x.shape}" if False else "")
+        return (
+            x + n,
+            f"{name}:{n:>{width}.2f}|{n!r}|{name!a}|{name:<5}|{n=}",
+            "%s-%03d" % (name, 7),
+            "{} {k}".format(name, k=n),
+            ",".join(str(v) for v in (1, n)),
+            name.upper().center(9, "*"),
+            "a,b".split(","),
+            name[::-1],
+            name.startswith(("x", "n")),
+            "é".encode(),
+            b"ab" + bytes([1]),
+            b"xyz"[1:],
+            bytes(2),
+            str([1, "q", None]),
+            repr((1,)),
+            ("a" "b") in name,
+            name * 2,
+            "x" < "y",
+            ascii("é"),
+            chr(97),
+            f"{x.shape}" if False else "",
+        )
 
     return compile(root)(G.ones(2), 2.5, "nám")
 
@@ -403,7 +551,28 @@ def case_texts(compile):
 # expect: graphs=1 breaks=0
 def case_complex_and_big_numbers(compile):
     def root(x, z, big):
-        return x + 1, z * 2, z.real, abs(z), (1 + 2j) ** 2, z == 3 + 4j, big + 1, big // 7, -7 // 2, -7 % 3, 2**70, 1e308 * 10, int("ff", 16), float("1e3"), bool([]), 0.1 + 0.2, round(-2.5), 7 & 3 | 8, ~5, 1 << 10
+        return (
+            x + 1,
+            z * 2,
+            z.real,
+            abs(z),
+            (1 + 2j) ** 2,
+            z == 3 + 4j,
+            big + 1,
+            big // 7,
+            -7 // 2,
+            -7 % 3,
+            2**70,
+            1e308 * 10,
+            int("ff", 16),
+            float("1e3"),
+            bool([]),
+            0.1 + 0.2,
+            round(-2.5),
+            7 & 3 | 8,
+            ~5,
+            1 << 10,
+        )
 
     return compile(root)(G.ones(2), 3 + 4j, 2**80)
 
@@ -411,7 +580,11 @@ def case_complex_and_big_numbers(compile):
 # expect: graphs=2 breaks=0
 def case_complex_is_guarded_to_the_bit(compile):
     f = compile(lambda z, x: (z, z.imag, x + 1))
-    return f(complex(0.0, 0.0), G.ones(2)), f(complex(0.0, -0.0), G.ones(2)), f(complex(0.0, 0.0), G.ones(2))
+    return (
+        f(complex(0.0, 0.0), G.ones(2)),
+        f(complex(0.0, -0.0), G.ones(2)),
+        f(complex(0.0, 0.0), G.ones(2)),
+    )
 
 
 # expect: graphs=1 breaks=0
@@ -429,7 +602,25 @@ def case_unpacking_and_slices(compile):
         total = 0
         if (n := len(xs)) > 2:
             total += n
-        return a, b, c, p, q, r, init, last, [*xs, *d], (*xs[:1], 0), m, pack(1, *xs[:1], k=2, **d), xs[::-1], "abcdef"[1:-1:2], (1, 2, 3)[-2:], total, x + 1
+        return (
+            a,
+            b,
+            c,
+            p,
+            q,
+            r,
+            init,
+            last,
+            [*xs, *d],
+            (*xs[:1], 0),
+            m,
+            pack(1, *xs[:1], k=2, **d),
+            xs[::-1],
+            "abcdef"[1:-1:2],
+            (1, 2, 3)[-2:],
+            total,
+            x + 1,
+        )
 
     xs = [1, 2, 3, 4]
     return compile(root)(G.ones(2), xs, {"q": 1}), xs
@@ -438,7 +629,16 @@ def case_unpacking_and_slices(compile):
 # expect: graphs=1 breaks=0
 def case_tensor_subscripts(compile):
     def root(x, i):
-        return x[[2, 0]], x[1, [0, 1]], x[..., None, 0], x[i], x[-1:], x[:, ::2], x[[True, False, True]] if False else 0, x[i, 0]
+        return (
+            x[[2, 0]],
+            x[1, [0, 1]],
+            x[..., None, 0],
+            x[i],
+            x[-1:],
+            x[:, ::2],
+            x[[True, False, True]] if False else 0,
+            x[i, 0],
+        )
 
     return compile(root)(G.arange(12.0).reshape(3, 4), G.tensor([0, 2]))
 
@@ -473,7 +673,14 @@ def case_attributes_on_tensors(compile):
 def case_dtype_and_device_arguments(compile):
     def root(x, dtype):
         y = x.to(dtype)
-        return y, y.dtype is dtype, G.zeros(2, dtype=x.dtype, device=x.device), G.ones(2, dtype=dtype), dtype == G.float64, {G.float32: "f", G.float64: "d"}[dtype]
+        return (
+            y,
+            y.dtype is dtype,
+            G.zeros(2, dtype=x.dtype, device=x.device),
+            G.ones(2, dtype=dtype),
+            dtype == G.float64,
+            {G.float32: "f", G.float64: "d"}[dtype],
+        )
 
     return compile(root)(G.ones(2), G.float64)
 
@@ -485,7 +692,19 @@ def case_dict_methods(compile):
         popped = d.popitem()
         first = d.pop("a")
         d |= {"m": 1}
-        return popped, first, list(reversed(d)), dict.fromkeys("ab", 0), d | {"z": 2}, dict([("p", 1)], q=2), d == {"b": 2, "m": 1}, {k: v for k, v in zip("xy", (x, 1))}, (1, 2) in {(1, 2): 3}.items(), d.setdefault("s", []), list(d.values())[:1]
+        return (
+            popped,
+            first,
+            list(reversed(d)),
+            dict.fromkeys("ab", 0),
+            d | {"z": 2},
+            dict([("p", 1)], q=2),
+            d == {"b": 2, "m": 1},
+            {k: v for k, v in zip("xy", (x, 1))},
+            (1, 2) in {(1, 2): 3}.items(),
+            d.setdefault("s", []),
+            list(d.values())[:1],
+        )
 
     d = {"a": 1, "b": 2}
     return compile(root)(d, G.ones(2)), d
@@ -506,7 +725,15 @@ def case_functions_of_functions(compile):
         return x * 2
 
     def root(x):
-        return twice(x), twice.__name__, twice.__doc__, twice.__wrapped__(x), [f(x) for f in (operator.neg, lambda v: v, twice)], callable(twice), (lambda *a, k=1: (a, k))(1, k=2)
+        return (
+            twice(x),
+            twice.__name__,
+            twice.__doc__,
+            twice.__wrapped__(x),
+            [f(x) for f in (operator.neg, lambda v: v, twice)],
+            callable(twice),
+            (lambda *a, k=1: (a, k))(1, k=2),
+        )
 
     return compile(root)(G.ones(2))
 
@@ -530,7 +757,9 @@ def case_identity_before_equality(compile):
             return False
 
     n = Never()
-    return compile(lambda x: (n in [n], [n] == [n], [n].index(n), (n,) == (n,), n == n, [n].count(n), x + 1))(G.ones(2))
+    return compile(
+        lambda x: (n in [n], [n] == [n], [n].index(n), (n,) == (n,), n == n, [n].count(n), x + 1)
+    )(G.ones(2))
 
 
 # expect: graphs=1 breaks=0
@@ -613,7 +842,8 @@ def case_deepcopy_then_a_store_into_the_copy(compile):
 
 # expect: graphs=1 breaks=0
 def case_large_dict_grows_is_copied_and_shrinks(compile):
-    """Copies share memory until they grow apart; 1, True and 1.0 are one key; a place that only the other has seen is not found."""
+    """Copies share memory until they grow apart; 1, True and 1.0 are one key; a place that only the
+    other has seen is not found."""
 
     def f(x):
         d = {}
@@ -621,7 +851,16 @@ def case_large_dict_grows_is_copied_and_shrinks(compile):
             d[i] = i
         a, b = d.copy(), d.copy()
         a["only a"], b["only b"] = 1, 2
-        out = ["only a" in b, "only b" in a, "only a" in d, a["only a"], b["only b"], d[True], d.get(7.0), (3,) in d]
+        out = [
+            "only a" in b,
+            "only b" in a,
+            "only a" in d,
+            a["only a"],
+            b["only b"],
+            d[True],
+            d.get(7.0),
+            (3,) in d,
+        ]
         d[1.0] = "the first key stays"
         d["after"] = x
         del d[5]
@@ -668,8 +907,30 @@ def case_bytearrays(compile):
         a.insert(0, 7)
         a[1:2] = new[:2]
         a.reverse()
-        out = [v for v in new if v > 2], bytes(new), new[1], new[-2:], 65 in new, b"ef" in new, len(a), new == b"x", new < a, sum(a), max(new)
-        words = bytearray(b"a b").split(), b",".join([new[:1], b"z"]), new.upper(), a.hex(), str(new), f"{new!r:>40}", bytearray(3), new.find(b"e"), isinstance(a, bytearray)
+        out = (
+            [v for v in new if v > 2],
+            bytes(new),
+            new[1],
+            new[-2:],
+            65 in new,
+            b"ef" in new,
+            len(a),
+            new == b"x",
+            new < a,
+            sum(a),
+            max(new),
+        )
+        words = (
+            bytearray(b"a b").split(),
+            b",".join([new[:1], b"z"]),
+            new.upper(),
+            a.hex(),
+            str(new),
+            f"{new!r:>40}",
+            bytearray(3),
+            new.find(b"e"),
+            isinstance(a, bytearray),
+        )
         it = iter(new)
         next(it)
         try:
@@ -684,7 +945,16 @@ def case_bytearrays(compile):
 
     a = bytearray(b"xyz")
     y, *rest, it, left, right, same = compile(root)(a, G.ones(2))
-    return y, rest, list(it), type(it).__name__, type(left).__name__, type(right).__name__, same is a, a
+    return (
+        y,
+        rest,
+        list(it),
+        type(it).__name__,
+        type(left).__name__,
+        type(right).__name__,
+        same is a,
+        a,
+    )
 
 
 # expect: any

@@ -59,7 +59,12 @@ def case_deepcopy_of_containers(compile):
     g = compile(f)
     c = {"k": [1, (2, [3])], "t": {"inner": None}, 2.5: (1, 2, "same")}
     first = g(c, G.ones(2))
-    return first, c[2.5] is first[1][2.5], c["k"][1] is first[1]["k"][1], g({"k": [1, (2, [3])], "t": {"inner": None}, 2.5: (1, 2, "same")}, G.ones(2))
+    return (
+        first,
+        c[2.5] is first[1][2.5],
+        c["k"][1] is first[1]["k"][1],
+        g({"k": [1, (2, [3])], "t": {"inner": None}, 2.5: (1, 2, "same")}, G.ones(2)),
+    )
 
 
 # expect: graphs=1 breaks=0
@@ -209,7 +214,13 @@ def case_deepcopy_of_tensors_in_containers(compile):
         new = copy.deepcopy(box)
         new["t"] += 1
         t.mul_(3)
-        return new, new["t"] is new["again"][0], new["again"][0] is t, x + new["t"], copy.deepcopy(x.t()).stride()
+        return (
+            new,
+            new["t"] is new["again"][0],
+            new["again"][0] is t,
+            x + new["t"],
+            copy.deepcopy(x.t()).stride(),
+        )
 
     return twice(compile(f), G.ones(2, 3), G.zeros(2, 3))
 
@@ -271,4 +282,11 @@ def case_deepcopy_of_a_module(compile):
     total, new = compile(f)(G.ones(4, 2))
     total.backward()
     shared = any(p is q for p in model.parameters() for q in new.parameters())
-    return total.detach(), list(new.state_dict()), [p.grad for p in new.parameters()], [p.grad for p in model.parameters()], shared, type(new[0].weight)
+    return (
+        total.detach(),
+        list(new.state_dict()),
+        [p.grad for p in new.parameters()],
+        [p.grad for p in model.parameters()],
+        shared,
+        type(new[0].weight),
+    )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs with exceptions, `with`, generators: values, order of effects, types and texts of exceptions as plain Python has them."""
+"""Programs with exceptions, `with`, generators: values, order of effects, types and texts of
+exceptions as plain Python has them."""
 
 import contextlib
 
@@ -97,10 +98,42 @@ def case_errors_of_python_itself(compile):
         def store():
             xs[3] = 1
 
-        return x * 2, [fails(f) for f in (
-            lambda: xs[4], lambda: d["b"], lambda: (1, 2)[7], lambda: xs.index(9), lambda: xs.remove(9), lambda: [].pop(), lambda: d.pop(7), lambda: None.foo,
-            lambda: xs.foo, lambda: 1 / 0, lambda: int("q"), lambda: 1 + "a", lambda: "a" + 1, lambda: missing_name, unpack, unpack_more, unpack_less, store, unbound,
-            lambda: next(iter(())), lambda: max([]), lambda: {}.popitem(), lambda: "abc".index("z"), lambda: (3).bar, lambda: len(5), lambda: Manager.nothing, lambda: 1 in Manager([]), lambda: len(Manager([])), lambda: Manager([])[0], lambda: Manager([])(), lambda: list(Manager([])))]
+        return x * 2, [
+            fails(f)
+            for f in (
+                lambda: xs[4],
+                lambda: d["b"],
+                lambda: (1, 2)[7],
+                lambda: xs.index(9),
+                lambda: xs.remove(9),
+                lambda: [].pop(),
+                lambda: d.pop(7),
+                lambda: None.foo,
+                lambda: xs.foo,
+                lambda: 1 / 0,
+                lambda: int("q"),
+                lambda: 1 + "a",
+                lambda: "a" + 1,
+                lambda: missing_name,
+                unpack,
+                unpack_more,
+                unpack_less,
+                store,
+                unbound,
+                lambda: next(iter(())),
+                lambda: max([]),
+                lambda: {}.popitem(),
+                lambda: "abc".index("z"),
+                lambda: (3).bar,
+                lambda: len(5),
+                lambda: Manager.nothing,
+                lambda: 1 in Manager([]),
+                lambda: len(Manager([])),
+                lambda: Manager([])[0],
+                lambda: Manager([])(),
+                lambda: list(Manager([])),
+            )
+        ]
 
     return compile(root)(G.ones(2))
 
@@ -395,7 +428,16 @@ def case_generators(compile):
         log = []
         g = counter(3)
         first = (next(g), g.send("a"), list(g))
-        return x + 1, first, list(both(log)), log, [*counter(2)], sum(i * i for i in range(4)), dict((k, k * x) for k in range(2)), tuple(zip(counter(2), "ab"))
+        return (
+            x + 1,
+            first,
+            list(both(log)),
+            log,
+            [*counter(2)],
+            sum(i * i for i in range(4)),
+            dict((k, k * x) for k in range(2)),
+            tuple(zip(counter(2), "ab")),
+        )
 
     return compile(root)(G.ones(2))
 

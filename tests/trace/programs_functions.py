@@ -22,7 +22,14 @@ def defaults(x, a=1, *rest, b=2, **named):
 # expect: graphs=1 breaks=0
 def case_all_argument_kinds(compile):
     def g(x):
-        return defaults(x), defaults(x, 3), defaults(x, 3, 4, 5), defaults(x, b=7), defaults(a=2, x=x, c=9), defaults(*[x, 1, 2], **{"b": 3})
+        return (
+            defaults(x),
+            defaults(x, 3),
+            defaults(x, 3, 4, 5),
+            defaults(x, b=7),
+            defaults(a=2, x=x, c=9),
+            defaults(*[x, 1, 2], **{"b": 3}),
+        )
 
     return compile(g)(G.ones(2))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks that functions register on tensors: their order, what they do to gradients, their handles."""
+"""Hooks that functions register on tensors: their order, what they do to gradients, their
+handles."""
 
 import collections
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects of the standard library: generators of random numbers, caches, formats, what hangs on tensors."""
+"""Objects of the standard library: generators of random numbers, caches, formats, what hangs on
+tensors."""
 
 import contextlib
 import copy
@@ -95,7 +96,10 @@ def case_cached_function_counts_and_keeps_identity(compile):
 
 # expect: graphs=1 breaks=0
 def case_copies_of_containers(compile):
-    return twice(compile(lambda x: (copy.copy([1, x]), copy.copy({"k": 2}), copy.copy((1, 2)), x + 1)), G.ones(2))
+    return twice(
+        compile(lambda x: (copy.copy([1, x]), copy.copy({"k": 2}), copy.copy((1, 2)), x + 1)),
+        G.ones(2),
+    )
 
 
 # expect: any
@@ -133,13 +137,28 @@ def case_namespace_of_the_callers(compile):
 
 # expect: graphs=1 breaks=0
 def case_percent_with_objects(compile):
-    f = compile(lambda x, v: ("%s|%5d|%r" % (v, 3, "q"), "%s" % v, "%%%8s" % [v.name], "%-6r|%s" % ("a", (1, v.name)), x + 1))
+    f = compile(
+        lambda x, v: (
+            "%s|%5d|%r" % (v, 3, "q"),
+            "%s" % v,
+            "%%%8s" % [v.name],
+            "%-6r|%s" % ("a", (1, v.name)),
+            x + 1,
+        )
+    )
     return twice(f, G.ones(2), Named("a"))
 
 
 # expect: graphs=1 breaks=0
 def case_str_format_with_objects(compile):
-    f = compile(lambda x, v: ("{} {!r:>5} {k}".format(v, 3, k=v.name), "{1}{0}{{}}{1!s:>6}".format(7, v), "{0}".format([1, v.name]), x + 1))
+    f = compile(
+        lambda x, v: (
+            "{} {!r:>5} {k}".format(v, 3, k=v.name),
+            "{1}{0}{{}}{1!s:>6}".format(7, v),
+            "{0}".format([1, v.name]),
+            x + 1,
+        )
+    )
     return twice(f, G.ones(2), Named("a"))
 
 
@@ -179,8 +198,19 @@ def case_sequence_functions_of_operator(compile):
         xs = [1]
         ys = operator.iconcat(xs, [2, 1])
         return (
-            [operator.concat([1], [2]), operator.concat((1,), (x,)), operator.concat("a", "b"), ys is xs, xs],
-            [operator.countOf(xs, 1), operator.indexOf(xs, 2), operator.contains(xs, 2), operator.countOf("aba", "a")],
+            [
+                operator.concat([1], [2]),
+                operator.concat((1,), (x,)),
+                operator.concat("a", "b"),
+                ys is xs,
+                xs,
+            ],
+            [
+                operator.countOf(xs, 1),
+                operator.indexOf(xs, 2),
+                operator.contains(xs, 2),
+                operator.countOf("aba", "a"),
+            ],
             x + 1,
         )
 
@@ -198,7 +228,14 @@ def case_iterators_that_share_theirs(compile):
         a, b = itertools.tee([1, 2, 3])
         next(a)
         groups = [(k, list(g)) for k, g in itertools.groupby([1, 1, 2])]
-        return list(a), list(b), groups, list(itertools.zip_longest([1, 2], [3], fillvalue=0)), list(itertools.pairwise("abc")), x + 1
+        return (
+            list(a),
+            list(b),
+            groups,
+            list(itertools.zip_longest([1, 2], [3], fillvalue=0)),
+            list(itertools.pairwise("abc")),
+            x + 1,
+        )
 
     return twice(compile(root), G.ones(2))
 
@@ -287,7 +324,9 @@ def case_numbers_of_a_tensor(compile):
 
 # expect: graphs=1 breaks=0
 def case_tensors_in_containers(compile):
-    f = compile(lambda x: (x in [x], {x: 1}[x], len({x, x}), len(x), [i * row for i, row in enumerate(x)]))
+    f = compile(
+        lambda x: (x in [x], {x: 1}[x], len({x, x}), len(x), [i * row for i, row in enumerate(x)])
+    )
     return twice(f, G.arange(3.0))
 
 
@@ -305,12 +344,27 @@ def case_frozensets_are_new(compile):
 
     def root(x, there):
         made = frozenset([1, 2, 70, 6])
-        return x + 1, made, made, made | {3}, frozenset(there), frozenset(made), frozenset({4, 5}), list(made)
+        return (
+            x + 1,
+            made,
+            made,
+            made | {3},
+            frozenset(there),
+            frozenset(made),
+            frozenset({4, 5}),
+            list(made),
+        )
 
     f = compile(root)
     a, b = f(G.ones(2), there), f(G.ones(2), there)
     order = [list(s) for s in a[1:4]]
-    return a, [p is q for p, q in zip(a[1:], b[1:])], [p is q for p in a for q in a], order, a[4] is there
+    return (
+        a,
+        [p is q for p, q in zip(a[1:], b[1:])],
+        [p is q for p in a for q in a],
+        order,
+        a[4] is there,
+    )
 
 
 # The list that grows is another one at the second call.
@@ -324,8 +378,21 @@ def case_namespaces(compile):
         empty = types.SimpleNamespace()
         del made.b
         there.steps.append(len(vars(made)))
-        same = types.SimpleNamespace(p=1, q=(2,)) == types.SimpleNamespace(q=(2,), p=1), empty == types.SimpleNamespace(), empty != there
-        return made, made.c * there.lr, vars(made), list(made.__dict__), same, empty, hasattr(made, "b"), isinstance(made, types.SimpleNamespace)
+        same = (
+            types.SimpleNamespace(p=1, q=(2,)) == types.SimpleNamespace(q=(2,), p=1),
+            empty == types.SimpleNamespace(),
+            empty != there,
+        )
+        return (
+            made,
+            made.c * there.lr,
+            vars(made),
+            list(made.__dict__),
+            same,
+            empty,
+            hasattr(made, "b"),
+            isinstance(made, types.SimpleNamespace),
+        )
 
     f = compile(root)
     first, second = f(G.ones(2), there), f(G.ones(2), there)
@@ -357,11 +424,27 @@ class Stated(Point):
 def case_copies_of_plain_objects(compile):
     def root(x, there):
         made = Point(x, [1])
-        a, b, c, d = copy.copy(made), copy.copy(there), copy.copy(Picky(x, [])), copy.copy([there, made])
+        a, b, c, d = (
+            copy.copy(made),
+            copy.copy(there),
+            copy.copy(Picky(x, [])),
+            copy.copy([there, made]),
+        )
         a.items.append(2)
         b.x = x - 1
         b.note = "b alone"
-        return made, a, b, c, d, a.total() + b.total(), a is made, a.items is made.items, type(a), vars(b)
+        return (
+            made,
+            a,
+            b,
+            c,
+            d,
+            a.total() + b.total(),
+            a is made,
+            a.items is made.items,
+            type(a),
+            vars(b),
+        )
 
     f, there = compile(root), Point(G.ones(2), [5])
     return twice(f, G.ones(2), there), there, vars(there)
@@ -390,7 +473,13 @@ def case_a_tuple_times_one_is_a_plain_tuple(compile):
     def root(x, given):
         made, plain = Pair([x, 1]), (x, 2)
         one = made * 1, made + (), given * 1, given + ()
-        return one, [type(t) for t in one], [t is made or t is given for t in one], plain * 1 is plain, plain + () is plain
+        return (
+            one,
+            [type(t) for t in one],
+            [t is made or t is given for t in one],
+            plain * 1 is plain,
+            plain + () is plain,
+        )
 
     f, given = compile(root), Pair([4])
     return twice(f, G.ones(2), given)
@@ -472,7 +561,10 @@ def case_grad_that_eager_refuses(compile):
         return w.grad
 
     f = compile(root)
-    return [f(with_grad(1.0, 2.0), value) for value in (G.ones(3), G.ones(2, dtype=G.float64), 3, "x", G.zeros(2))]
+    return [
+        f(with_grad(1.0, 2.0), value)
+        for value in (G.ones(3), G.ones(2, dtype=G.float64), 3, "x", G.zeros(2))
+    ]
 
 
 # expect: any
@@ -491,7 +583,9 @@ def case_grad_of_a_step_that_trains(compile):
         return loss
 
     f = compile(step)
-    return [f(model, x, y).item() for _ in range(4)], [p.detach().clone() for p in model.parameters()]
+    return [f(model, x, y).item() for _ in range(4)], [
+        p.detach().clone() for p in model.parameters()
+    ]
 
 
 class Place:
@@ -503,13 +597,20 @@ class Place:
 def case_names_of_functions_of_c_and_paths(compile):
     def root(x):
         names = len.__name__, list.append.__name__, [].append.__name__, math.sin.__name__
-        path = os.fspath("a/b"), os.fspath(b"c"), os.fspath(Place()), stat.S_ISDIR(0o40755), stat.S_ISLNK(0o40755)
+        path = (
+            os.fspath("a/b"),
+            os.fspath(b"c"),
+            os.fspath(Place()),
+            stat.S_ISDIR(0o40755),
+            stat.S_ISLNK(0o40755),
+        )
         return x + 1, names, path, os.path.join("a", "b.txt"), os.path.splitext("x/y.z")
 
     return twice(compile(root), G.ones(2))
 
 
-# partialmethod keeps the object on the partial that it makes; one that has attributes is not taken apart by another
+# partialmethod keeps the object on the partial that it makes; one that has attributes is not taken
+# apart by another
 # expect: graphs=1 breaks=0
 def case_partials_with_attributes(compile):
     class Dial:
@@ -529,12 +630,30 @@ def case_partials_with_attributes(compile):
     own = functools.partial(min, 9)
     own.note = "kept"
     y, p, q, nested, note, around = compile(root)(G.ones(2), own)
-    return y, list(p.__dict__), p().at, q.__dict__, [n.args for n in nested], nested[0].func is q, note, around.func is own, around()
+    return (
+        y,
+        list(p.__dict__),
+        p().at,
+        q.__dict__,
+        [n.args for n in nested],
+        nested[0].func is q,
+        note,
+        around.func is own,
+        around(),
+    )
 
 
 # expect: graphs=1 breaks=0
 def case_products_of_sizes(compile):
-    f = compile(lambda x: (x * math.prod(x.shape), math.prod([1, 2.5, 3]), math.prod([], start=2), math.prod((x, 2)), math.prod(range(1, 5))))
+    f = compile(
+        lambda x: (
+            x * math.prod(x.shape),
+            math.prod([1, 2.5, 3]),
+            math.prod([], start=2),
+            math.prod((x, 2)),
+            math.prod(range(1, 5)),
+        )
+    )
     return f(G.ones(2, 3))
 
 
@@ -554,7 +673,10 @@ def case_classes_that_decide_by_themselves(compile):
         return x + 1, isinstance(what, Duck), isinstance(what, (int, Duck)), isinstance(x, Duck)
 
     g = compile(root)
-    return [g(G.ones(1), what) for what in (types.SimpleNamespace(quack=1), 3, "a", Duck(), types.SimpleNamespace())]
+    return [
+        g(G.ones(1), what)
+        for what in (types.SimpleNamespace(quack=1), 3, "a", Duck(), types.SimpleNamespace())
+    ]
 
 
 # expect: graphs=1 breaks=0
@@ -647,6 +769,12 @@ def case_wrapped_functions_that_existed(compile):
         def inner(v):
             return v
 
-        return inner(x), inner.__annotations__, inner.__name__, annotated.__annotations__ is inner.__annotations__, inner.__wrapped__ is annotated
+        return (
+            inner(x),
+            inner.__annotations__,
+            inner.__name__,
+            annotated.__annotations__ is inner.__annotations__,
+            inner.__wrapped__ is annotated,
+        )
 
     return compile(root)(G.ones(1))

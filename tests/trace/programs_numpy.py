@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scalars and arrays of numpy as arguments: scalars are constants, the elements of an array are not."""
+"""Scalars and arrays of numpy as arguments: scalars are constants, the elements of an array are
+not."""
 
 import numpy as np
 
@@ -21,14 +22,21 @@ def case_numpy_scalars_as_operands(compile):
 def case_numpy_scalars_are_guarded_by_type_and_value(compile):
     f = compile(lambda x, n: x * n)
     x = G.arange(4)
-    return [f(x, n) for n in (np.int64(2), np.int64(3), np.int32(2), np.float32(2), np.int64(3), np.float32(2))]
+    return [
+        f(x, n)
+        for n in (np.int64(2), np.int64(3), np.int32(2), np.float32(2), np.int64(3), np.float32(2))
+    ]
 
 
 # The sign of zero is a value, too.
 # expect: graphs=2 breaks=0
 def case_numpy_scalar_is_guarded_to_the_bit(compile):
     f = compile(lambda x, n: x / n)
-    return f(G.ones(2), np.float32(0.0)), f(G.ones(2), np.float32(-0.0)), f(G.ones(2), np.float32(0.0))
+    return (
+        f(G.ones(2), np.float32(0.0)),
+        f(G.ones(2), np.float32(-0.0)),
+        f(G.ones(2), np.float32(0.0)),
+    )
 
 
 # expect: graphs=2 breaks=0
@@ -150,7 +158,11 @@ def case_write_to_one_of_two_tensors_over_one_array(compile):
 
     a = np.arange(3, dtype=np.float32)
     f, g = compile(inside), compile(given)
-    return [f(G.ones(3), a), g(G.ones(3), G.from_numpy(a), G.from_numpy(a[1:])[None, :1]), a.tolist()]
+    return [
+        f(G.ones(3), a),
+        g(G.ones(3), G.from_numpy(a), G.from_numpy(a[1:])[None, :1]),
+        a.tolist(),
+    ]
 
 
 # expect: any
@@ -163,7 +175,14 @@ def case_arrays_that_no_tensor_can_share(compile):
 
     f, frozen = compile(root), np.ones(2, dtype=np.float32)
     frozen.flags.writeable = False
-    arrays = (np.array(["a", "b"]), np.ones(2, dtype=np.complex64), np.ones(2)[::-1], frozen, np.float32(2), [1.0, 2.0])
+    arrays = (
+        np.array(["a", "b"]),
+        np.ones(2, dtype=np.complex64),
+        np.ones(2)[::-1],
+        frozen,
+        np.float32(2),
+        [1.0, 2.0],
+    )
     return [f(G.ones(2), a) for a in arrays]
 
 
@@ -227,5 +246,15 @@ def case_arrays_that_the_function_makes(compile):
 
 # expect: breaks=0
 def case_numbers_of_numpy_as_indices(compile):
-    f = compile(lambda x, i: ([1, 2, 3][i], (4, 5, 6)[i], "abc"[i], list(range(i)), x[i], i.item(), x * i.item()))
+    f = compile(
+        lambda x, i: (
+            [1, 2, 3][i],
+            (4, 5, 6)[i],
+            "abc"[i],
+            list(range(i)),
+            x[i],
+            i.item(),
+            x * i.item(),
+        )
+    )
     return [f(G.arange(4).float(), i) for i in (np.int64(1), np.int8(2), np.uint16(0), np.int64(1))]

@@ -83,7 +83,20 @@ class Guarded:
 # expect: graphs=1 breaks=0
 def case_attributes_and_methods(compile):
     p = Point(G.ones(2), G.arange(2.0))
-    f = compile(lambda p: (p.total(), p.norm, p.twice(p.x), p.kind, p[1], len(p), p(3), getattr(p, "x"), hasattr(p, "q"), getattr(p, "q", 5)))
+    f = compile(
+        lambda p: (
+            p.total(),
+            p.norm,
+            p.twice(p.x),
+            p.kind,
+            p[1],
+            len(p),
+            p(3),
+            getattr(p, "x"),
+            hasattr(p, "q"),
+            getattr(p, "q", 5),
+        )
+    )
     return f(p), f(p)
 
 
@@ -569,7 +582,15 @@ def case_config_object_filled_through_its_dict(compile):
     def f(x):
         c = Settings(width=3, name="q")
         c.depth = 2
-        return x * c.width, c.name, c.get("none", 7), c.get("depth"), c, list(c.__dict__), dict(**vars(c))
+        return (
+            x * c.width,
+            c.name,
+            c.get("none", 7),
+            c.get("depth"),
+            c,
+            list(c.__dict__),
+            dict(**vars(c)),
+        )
 
     return compile(f)(G.ones(2))
 
@@ -582,7 +603,16 @@ def case_instance_dict_of_an_argument(compile):
         c.__dict__["late"] = x
         d = vars(c)
         d["b"] = 20
-        return list(d), dict(d), len(d), "a" in d, d.get("zz"), d is c.__dict__, c.b, {k: v for k, v in c.__dict__.items() if k != "late"}
+        return (
+            list(d),
+            dict(d),
+            len(d),
+            "a" in d,
+            d.get("zz"),
+            d is c.__dict__,
+            c.b,
+            {k: v for k, v in c.__dict__.items() if k != "late"},
+        )
 
     c = Settings(a=1, b=2, c=3)
     return compile(f)(c, G.ones(2)), list(vars(c)), c.b, c.late
@@ -651,7 +681,12 @@ def case_named_parameters_of_a_module(compile):
     m = G.nn.Linear(3, 3)
 
     def f(x):
-        return m(x), [n for n, _ in m.named_parameters()], sum(p.numel() for p in m.parameters()), [n for n, _ in m.named_modules()]
+        return (
+            m(x),
+            [n for n, _ in m.named_parameters()],
+            sum(p.numel() for p in m.parameters()),
+            [n for n, _ in m.named_modules()],
+        )
 
     return compile(f)(G.ones(2, 3))
 
@@ -685,8 +720,21 @@ def case_keys_with_hash_and_eq_of_the_user(compile):
         s = {Key(2), Key(2), Key(3)}
         s.discard(Key(3))
         return (
-            [d[Key(1)], len(d), [k.tag for k in d], Key(9) in d, Key(2) in s, len(s), {Key(2)} == s, {Key(2)} < {Key(2), Key(4)}],
-            [{Shape(1): 5}[Shape(1, 2)], hash(Shape(3)) == hash(Shape(3)), Shape(1) in {Shape(1), Shape(2)}],
+            [
+                d[Key(1)],
+                len(d),
+                [k.tag for k in d],
+                Key(9) in d,
+                Key(2) in s,
+                len(s),
+                {Key(2)} == s,
+                {Key(2)} < {Key(2), Key(4)},
+            ],
+            [
+                {Shape(1): 5}[Shape(1, 2)],
+                hash(Shape(3)) == hash(Shape(3)),
+                Shape(1) in {Shape(1), Shape(2)},
+            ],
             d,
         )
 
@@ -754,10 +802,28 @@ def case_functools_wraps_in_the_region(compile):
             return v + k
 
         inner.calls += 1
-        return inner, inner(x), inner.__name__, inner.__doc__, inner.__wrapped__.__name__, inner.calls, vars(inner)["calls"]
+        return (
+            inner,
+            inner(x),
+            inner.__name__,
+            inner.__doc__,
+            inner.__wrapped__.__name__,
+            inner.calls,
+            vars(inner)["calls"],
+        )
 
     g, *rest = compile(f)(G.ones(2))
-    return rest, g(3), g.__name__, g.__qualname__, g.__module__, g.__doc__, g.__wrapped__(1), g.__annotations__, g.calls
+    return (
+        rest,
+        g(3),
+        g.__name__,
+        g.__qualname__,
+        g.__module__,
+        g.__doc__,
+        g.__wrapped__(1),
+        g.__annotations__,
+        g.calls,
+    )
 
 
 # Since 3.12 a function has type parameters: a tuple, empty for most; before, the name is any other.
@@ -820,9 +886,18 @@ SECOND = operator.itemgetter(1)
 def case_getters_and_comparison_keys(compile):
     def f(pairs, x):
         return (
-            [sorted(pairs, key=operator.itemgetter(0)), sorted(pairs, key=operator.itemgetter(0, 1)), min(pairs, key=SECOND), SECOND(pairs[0])],
+            [
+                sorted(pairs, key=operator.itemgetter(0)),
+                sorted(pairs, key=operator.itemgetter(0, 1)),
+                min(pairs, key=SECOND),
+                SECOND(pairs[0]),
+            ],
             sorted(pairs, key=functools.cmp_to_key(lambda a, b: (a > b) - (a < b)), reverse=True),
-            [list(map(operator.attrgetter("real"), [1, 2])), operator.methodcaller("split", ",")("a,b"), operator.attrgetter("a.b")(x_of)],
+            [
+                list(map(operator.attrgetter("real"), [1, 2])),
+                operator.methodcaller("split", ",")("a,b"),
+                operator.attrgetter("a.b")(x_of),
+            ],
             operator.itemgetter(1),
             x + 1,
         )
@@ -836,8 +911,19 @@ def case_getters_and_comparison_keys(compile):
 def case_views_are_sets(compile):
     def f(d, x):
         return (
-            [sorted(d.keys() & {"a", "q"}), sorted(d.keys() | ["c"]), sorted({"a", "z"} - d.keys()), sorted(d.keys() ^ {"b"})],
-            [d.keys() == {"a", "b"}, d.items() >= {("a", 1)}, len(d.keys() - {"a"}), d.keys().isdisjoint("z"), ("a", 1) in d.items()],
+            [
+                sorted(d.keys() & {"a", "q"}),
+                sorted(d.keys() | ["c"]),
+                sorted({"a", "z"} - d.keys()),
+                sorted(d.keys() ^ {"b"}),
+            ],
+            [
+                d.keys() == {"a", "b"},
+                d.items() >= {("a", 1)},
+                len(d.keys() - {"a"}),
+                d.keys().isdisjoint("z"),
+                ("a", 1) in d.items(),
+            ],
             x + 1,
         )
 
@@ -846,7 +932,15 @@ def case_views_are_sets(compile):
 
 # expect: graphs=1 breaks=0
 def case_isinstance_of_unions(compile):
-    f = compile(lambda v, x: (isinstance(v, int | str), isinstance(v, float | None), isinstance(None, int | None), isinstance(x, G.Tensor | int), x + 1))
+    f = compile(
+        lambda v, x: (
+            isinstance(v, int | str),
+            isinstance(v, float | None),
+            isinstance(None, int | None),
+            isinstance(x, G.Tensor | int),
+            x + 1,
+        )
+    )
     return f(3, G.ones(2))
 
 
@@ -856,7 +950,9 @@ def case_text_of_containers_of_objects(compile):
         def __repr__(self):
             return "<A>"
 
-    return compile(lambda x: (repr([A(), (A(),), {"k": A()}]), f"{[A()]} {(A(), 1)!r:>12}", x + 1))(G.ones(2))
+    return compile(lambda x: (repr([A(), (A(),), {"k": A()}]), f"{[A()]} {(A(), 1)!r:>12}", x + 1))(
+        G.ones(2)
+    )
 
 
 class Doubled:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Breaks where a frame cannot be taken apart: Python executes some lines, and what comes after them is captured again."""
+"""Breaks where a frame cannot be taken apart: Python executes some lines, and what comes after them
+is captured again."""
 
 import contextlib
 import sys
@@ -22,7 +23,9 @@ def outcome_of(f, *args):
         first = f.__wrapped__ if hasattr(f, "__wrapped__") else f
         start = first.__code__.co_firstlineno
         frames = [(s.name, s.lineno - start) for s in traceback.extract_tb(error.__traceback__)[1:]]
-        chain = [(type(e).__name__, str(e)) for e in (error, error.__context__, error.__cause__) if e]
+        chain = [
+            (type(e).__name__, str(e)) for e in (error, error.__context__, error.__cause__) if e
+        ]
         return frames, chain
 
 
@@ -378,7 +381,12 @@ def case_bc_3_groups_of_exceptions(compile):
         return y * 2, log
 
     f = compile(root)
-    return f(X, (ValueError,)), f(X, (ValueError, KeyError)), f(X, (TypeError,)), outcome_of(f, X, (OSError, ValueError))
+    return (
+        f(X, (ValueError,)),
+        f(X, (ValueError, KeyError)),
+        f(X, (TypeError,)),
+        outcome_of(f, X, (OSError, ValueError)),
+    )
 
 
 class Base:

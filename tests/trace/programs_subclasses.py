@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subclasses of numbers, texts and containers; enums; metaclasses and the hooks that Python asks of a class."""
+"""Subclasses of numbers, texts and containers; enums; metaclasses and the hooks that Python asks of
+a class."""
 
 import collections
 import enum
@@ -45,8 +46,33 @@ class OddInt(int):
 def case_int_enums_are_numbers(compile):
     def f(p, x):
         return (
-            [p + 1, p * 2, 3 - p, [1, 2, 3][p], p == 2, p is Level.HIGH, {Level.HIGH: "v"}[2], {2: "v"}[p], str(p), repr(p), f"{p:>3}", p.name],
-            [p > 1, max(Level.LOW, p), sorted([Level.HIGH, Level.LOW]), range(p), int(p), float(p), -p, p & 1, p in (1, 2), p in {2}, bool(p)],
+            [
+                p + 1,
+                p * 2,
+                3 - p,
+                [1, 2, 3][p],
+                p == 2,
+                p is Level.HIGH,
+                {Level.HIGH: "v"}[2],
+                {2: "v"}[p],
+                str(p),
+                repr(p),
+                f"{p:>3}",
+                p.name,
+            ],
+            [
+                p > 1,
+                max(Level.LOW, p),
+                sorted([Level.HIGH, Level.LOW]),
+                range(p),
+                int(p),
+                float(p),
+                -p,
+                p & 1,
+                p in (1, 2),
+                p in {2},
+                bool(p),
+            ],
             [math.sqrt(p), "%d" % int(p), Bits.R | Bits.W, bool(Bits.R & Bits.W), "ab" * p],
             [x * p, x.sum(dim=p - 2), p * x, x[: Level.LOW]],
         )
@@ -58,8 +84,26 @@ def case_int_enums_are_numbers(compile):
 def case_str_enums_are_strings(compile):
     def f(m, x):
         return (
-            [m == "train", m.upper(), m + "ing", {"train": 1}[m], {Mode.TRAIN: 1}["train"], m.value, len(m), m[0], list(m), "-".join([m, "z"])],
-            [str(m), f"{m}", m.startswith("tr"), "ai" in m, m in ("train", "eval"), isinstance(m, str)],
+            [
+                m == "train",
+                m.upper(),
+                m + "ing",
+                {"train": 1}[m],
+                {Mode.TRAIN: 1}["train"],
+                m.value,
+                len(m),
+                m[0],
+                list(m),
+                "-".join([m, "z"]),
+            ],
+            [
+                str(m),
+                f"{m}",
+                m.startswith("tr"),
+                "ai" in m,
+                m in ("train", "eval"),
+                isinstance(m, str),
+            ],
             x + 1,
         )
 
@@ -69,7 +113,20 @@ def case_str_enums_are_strings(compile):
 # expect: graphs=1 breaks=0
 def case_int_subclass_that_overrides_operators(compile):
     def f(o, x):
-        return o + 1, 1 + o, o * 2, bool(o), repr(o), str(o), [1, 2, 3][o], o - 1, o == 2, x * o, {o: 1}, o
+        return (
+            o + 1,
+            1 + o,
+            o * 2,
+            bool(o),
+            repr(o),
+            str(o),
+            [1, 2, 3][o],
+            o - 1,
+            o == 2,
+            x * o,
+            {o: 1},
+            o,
+        )
 
     return compile(f)(OddInt(2), G.ones(2))
 
@@ -87,7 +144,10 @@ def case_gu_3_the_value_inside_is_guarded(compile):
         pass
 
     f = compile(lambda t, a, q, x: (t.loud(), a + 1, q * 2, x * q))
-    return [f(Text(t), Age(a), Ratio(q), G.ones(2)) for t, a, q in (("a", 3, 0.5), ("a", 3, 0.5), ("b", 3, 0.5), ("b", 2**70, 0.5))]
+    return [
+        f(Text(t), Age(a), Ratio(q), G.ones(2))
+        for t, a, q in (("a", 3, 0.5), ("a", 3, 0.5), ("b", 3, 0.5), ("b", 2**70, 0.5))
+    ]
 
 
 # expect: graphs=1 breaks=0
@@ -261,7 +321,16 @@ def case_numeric_protocols(compile):
         n = Amount(-3)
         return (
             [abs(n), round(n), round(n, 2), divmod(n, 2), pow(n, 2), pow(n, 2, 5), n**3],
-            [math.floor(n), math.ceil(n), math.trunc(n), complex(n), [1, 2, 3][n], "abc"[n], range(n), hex(n)],
+            [
+                math.floor(n),
+                math.ceil(n),
+                math.trunc(n),
+                complex(n),
+                [1, 2, 3][n],
+                "abc"[n],
+                range(n),
+                hex(n),
+            ],
             x + abs(n),
         )
 
@@ -285,7 +354,8 @@ def kept(made):
     return list(made.items()), popped, made.popitem(), list(copy.items()), type(copy).__name__
 
 
-# Where OrderedDict's C code stores through the methods of a subclass, the recorder leaves it to Python.
+# Where OrderedDict's C code stores through the methods of a subclass, the recorder leaves it to
+# Python.
 # expect: any
 def case_an_ordered_dict_whose_setitem_is_overridden(compile):
     f = compile(lambda x, made: (x + 1, kept(made if made is not None else Wrapping(z=0))))
@@ -340,10 +410,35 @@ class Place(tuple):
 # expect: graphs=1 breaks=0
 def case_operators_of_the_base_class(compile):
     def root(bag, row, group, place, x):
-        out = [bag["q"], bag["a"], Bag(b=1)["z"], row == [1], row == 5, row != [1], repr(row), (row + [4])[:], row.__eq__(5)]
+        out = [
+            bag["q"],
+            bag["a"],
+            Bag(b=1)["z"],
+            row == [1],
+            row == 5,
+            row != [1],
+            repr(row),
+            (row + [4])[:],
+            row.__eq__(5),
+        ]
         row += [9]
-        out += [row == [1, 0, 9], group == {1}, group == 5, sorted(group | {2}), place == (1,), place < (2,), hash(place) == hash((1,))]
-        out += [[1].__eq__(3), {1}.__le__({2}), {1} == 1, {1} in [1, {1}], iter([1]) == 3, type(row).__name__]
+        out += [
+            row == [1, 0, 9],
+            group == {1},
+            group == 5,
+            sorted(group | {2}),
+            place == (1,),
+            place < (2,),
+            hash(place) == hash((1,)),
+        ]
+        out += [
+            [1].__eq__(3),
+            {1}.__le__({2}),
+            {1} == 1,
+            {1} in [1, {1}],
+            iter([1]) == 3,
+            type(row).__name__,
+        ]
         return x + 1, out, row
 
     row = Row([1])
@@ -354,7 +449,18 @@ def case_operators_of_the_base_class(compile):
 # expect: graphs=1 breaks=0
 def case_dicts_of_their_own_class(compile):
     def root(od, dd, counter, x):
-        out = [od.copy(), dd.copy(), dd.copy()["new"], collections.OrderedDict.copy(od), collections.defaultdict.copy(dd)["new"], dict.copy(dd), collections.OrderedDict.fromkeys("ab", 1), type(Bag.fromkeys("ab")).__name__, {}.fromkeys("xy", 0), counter.__getitem__("zz")]
+        out = [
+            od.copy(),
+            dd.copy(),
+            dd.copy()["new"],
+            collections.OrderedDict.copy(od),
+            collections.defaultdict.copy(dd)["new"],
+            dict.copy(dd),
+            collections.OrderedDict.fromkeys("ab", 1),
+            type(Bag.fromkeys("ab")).__name__,
+            {}.fromkeys("xy", 0),
+            counter.__getitem__("zz"),
+        ]
         for pairs in ([[1]], [()], ["abc"]):
             for target in (od, {}):
                 try:
@@ -363,7 +469,12 @@ def case_dicts_of_their_own_class(compile):
                     out.append(e.args)
         return x + 1, out
 
-    return compile(root)(collections.OrderedDict(a=1), collections.defaultdict(list, a=2), collections.Counter("a"), G.ones(2))
+    return compile(root)(
+        collections.OrderedDict(a=1),
+        collections.defaultdict(list, a=2),
+        collections.Counter("a"),
+        G.ones(2),
+    )
 
 
 # What defaultdict says anew is not what a dict does

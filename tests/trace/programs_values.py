@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values whose class says more than its base: named tuples, struct sequences, sizes, slices, methods bound before."""
+"""Values whose class says more than its base: named tuples, struct sequences, sizes, slices,
+methods bound before."""
 
 import collections
 import enum
@@ -32,7 +33,19 @@ class Point(typing.NamedTuple):
 
 # expect: breaks=0
 def case_methods_and_properties_of_a_named_tuple(compile):
-    f = compile(lambda x, p: (x * p.twice, p.total(), p.origin(), repr(p), str(p), f"{p}", p.b, "%s" % (p,), p.__doc__))
+    f = compile(
+        lambda x, p: (
+            x * p.twice,
+            p.total(),
+            p.origin(),
+            repr(p),
+            str(p),
+            f"{p}",
+            p.b,
+            "%s" % (p,),
+            p.__doc__,
+        )
+    )
     return [f(ones(), Point(n)) for n in (1, 2, 1)]
 
 
@@ -76,7 +89,23 @@ class Odd(typing.NamedTuple):
 
 
 def asked(x, p):
-    return [(q == q, q == (1,), q < (3,), q + (1,), q * 2, [*q], 99 in q, q[0], repr(q), bool(q), hash(q), len(q)) for q in (p, Odd(3))]
+    return [
+        (
+            q == q,
+            q == (1,),
+            q < (3,),
+            q + (1,),
+            q * 2,
+            [*q],
+            99 in q,
+            q[0],
+            repr(q),
+            bool(q),
+            hash(q),
+            len(q),
+        )
+        for q in (p, Odd(3))
+    ]
 
 
 # expect: any
@@ -107,7 +136,15 @@ def case_a_named_tuple_gets_a_method_after_compiling(compile):
 def case_struct_sequences(compile):
     def f(x, then):
         new = then >= (1971,) and then[:2] > (2000, 0)
-        return x * 2 if new else x, sys.float_info.dig, then.tm_year, then.tm_zone, then[:3], then.tm_year in then, list(then)
+        return (
+            x * 2 if new else x,
+            sys.float_info.dig,
+            then.tm_year,
+            then.tm_zone,
+            then[:3],
+            then.tm_year in then,
+            list(then),
+        )
 
     g = compile(f)
     return [g(ones(), time.gmtime(s)) for s in (0, 10**9, 0)]
@@ -117,7 +154,15 @@ def case_struct_sequences(compile):
 def case_texts_and_sums_of_sizes(compile):
     def f(x):
         both = x.shape + (1,), (1,) + x.shape, x.shape + x.shape, () + x.shape, x.shape + ()
-        return x.reshape(x.shape + (1,)), both, [type(s).__name__ for s in both], repr(x.shape), str(x.size()), f"{x.shape}", hash(x.shape)
+        return (
+            x.reshape(x.shape + (1,)),
+            both,
+            [type(s).__name__ for s in both],
+            repr(x.shape),
+            str(x.size()),
+            f"{x.shape}",
+            hash(x.shape),
+        )
 
     g = compile(f)
     return [g(ones()), g(ones().reshape(2, 2))]
@@ -125,13 +170,27 @@ def case_texts_and_sums_of_sizes(compile):
 
 # expect: breaks=0
 def case_the_type_of_a_tensor(compile):
-    f = compile(lambda x: (x.type(), x.double().type(), x.type(G.int32), x.type(None), x.long().type()))
+    f = compile(
+        lambda x: (x.type(), x.double().type(), x.type(G.int32), x.type(None), x.long().type())
+    )
     return f(ones())
 
 
 def sliced(x, s):
     a = x[s]
-    return a, s.start, s.stop, s.step, s.indices(10), [1, 2, 3, 4][s], "abcd"[s], s == slice(1, 3), s is s, slice(0, 2) < slice(1, 2), s != slice(0, 2)
+    return (
+        a,
+        s.start,
+        s.stop,
+        s.step,
+        s.indices(10),
+        [1, 2, 3, 4][s],
+        "abcd"[s],
+        s == slice(1, 3),
+        s is s,
+        slice(0, 2) < slice(1, 2),
+        s != slice(0, 2),
+    )
 
 
 # expect: breaks=0
@@ -151,7 +210,16 @@ def case_hashes(compile):
         def __hash__(self):
             return -1
 
-    f = compile(lambda x, c: (x, hash(c) == hash(Colour.RED), hash(c) == hash("RED"), hash((1, "a")), hash(Point(1)) == hash((1, 2.0)), hash(Keyed())))
+    f = compile(
+        lambda x, c: (
+            x,
+            hash(c) == hash(Colour.RED),
+            hash(c) == hash("RED"),
+            hash((1, "a")),
+            hash(Point(1)) == hash((1, 2.0)),
+            hash(Keyed()),
+        )
+    )
     return [f(ones(), c) for c in (Colour.RED, Colour.GREEN)]
 
 
@@ -168,7 +236,14 @@ def case_methods_bound_before(compile):
         return x * len(log), get("a"), get("b", 5), split(","), sorted(marks), append.__name__
 
     g = compile(f)
-    return [g(ones(), log.append), g(ones(), other), g(ones(), log.append), len(log), sorted(marks), other.__self__]
+    return [
+        g(ones(), log.append),
+        g(ones(), other),
+        g(ones(), log.append),
+        len(log),
+        sorted(marks),
+        other.__self__,
+    ]
 
 
 # expect: breaks=0
@@ -185,13 +260,27 @@ def zipped(x, a, b, c):
             pairs.append(p)
     except ValueError as e:
         text = str(e)
-    return x * len(pairs), pairs, text, list(zip(a, a, strict=True)), list(zip(a, b, strict=False)), list(zip(strict=True))
+    return (
+        x * len(pairs),
+        pairs,
+        text,
+        list(zip(a, a, strict=True)),
+        list(zip(a, b, strict=False)),
+        list(zip(strict=True)),
+    )
 
 
 # expect: breaks=0
 def case_strict_zip(compile):
     f = compile(zipped)
-    lists = ([1, 2], [3, 4], [5, 6]), ([1, 2], [3], [5, 6]), ([1, 2], [3, 4], [5]), ([1], [3, 4], [5]), ([1], [2], [5, 6]), ([], [], [1])
+    lists = (
+        ([1, 2], [3, 4], [5, 6]),
+        ([1, 2], [3], [5, 6]),
+        ([1, 2], [3, 4], [5]),
+        ([1], [3, 4], [5]),
+        ([1], [2], [5, 6]),
+        ([], [], [1]),
+    )
     return [f(ones(), *l) for l in lists]
 
 
@@ -222,11 +311,21 @@ def changed_by(op):
     return f
 
 
-# SIDE: what the table of a set looks like shows in the order of its elements, so CPython's own methods are replayed.
+# SIDE: what the table of a set looks like shows in the order of its elements, so CPython's own
+# methods are replayed.
 # expect: breaks=0
 def case_sets_that_are_changed_by_sets(compile):
     results = []
-    for op in ("|", "&", "-", "^", "update", "intersection_update", "difference_update", "symmetric_difference_update"):
+    for op in (
+        "|",
+        "&",
+        "-",
+        "^",
+        "update",
+        "intersection_update",
+        "difference_update",
+        "symmetric_difference_update",
+    ):
         f = compile(changed_by(op))
         for n in (3, 40, 300):
             s = {i * 7 % 1024 for i in range(n)} | {3, 64, 128}
@@ -256,6 +355,14 @@ def case_a_set_that_is_changed_by_a_new_one(compile):
 def case_sets_written_out(compile):
     def f(x):
         a, b = {1024, 3, 64, 128, 9}, {"d", "c", "b", "a"}
-        return x * len(a), a, b, list({64, 3, 128}), list(b), str({1, 64, 3}), [k for k in a if k in {3, 9, 64}]
+        return (
+            x * len(a),
+            a,
+            b,
+            list({64, 3, 128}),
+            list(b),
+            str({1, 64, 3}),
+            [k for k in a if k in {3, 9, 64}],
+        )
 
     return compile(f)(ones())

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What GM_STRESS does to what a test may count.
 
-A break or a miss that nobody asked for changes no result, but how many graphs, breaks, hits and compilations there are.  Results are compared all the same: a number goes through
-counted(), and only a test that says nothing without its numbers is marked `undisturbed`.
+A break or a miss that nobody asked for changes no result, but how many graphs, breaks, hits and
+compilations there are.  Results are compared all the same: a number goes through counted(), and
+only a test that says nothing without its numbers is marked `undisturbed`.
 """
 
 import os
@@ -11,7 +12,9 @@ import pytest
 
 ON = {word.split(":")[0] for word in os.environ.get("GM_STRESS", "").split(",")}
 FORCED = not ON.isdisjoint({"break", "guards"})
-undisturbed = pytest.mark.skipif(FORCED, reason="counts, or asks what one graph has: breaks or misses are forced")
+undisturbed = pytest.mark.skipif(
+    FORCED, reason="counts, or asks what one graph has: breaks or misses are forced"
+)
 
 
 class AnyNumber:

@@ -19,11 +19,18 @@ def test_products_run_in_the_dtype_of_the_context():
     a, b = G.randn(3, 4), G.randn(4, 5)
     with G.autocast("cpu"):
         c = a @ b
-        assert c.dtype == G.bfloat16 and G.is_autocast_enabled() and G.get_autocast_dtype() == G.bfloat16
+        assert (
+            c.dtype == G.bfloat16
+            and G.is_autocast_enabled()
+            and G.get_autocast_dtype() == G.bfloat16
+        )
         assert (a + 1).dtype == G.float32
         assert F.linear(a, b.t()).dtype == G.bfloat16
         assert F.mse_loss(c, c.to(G.float32)).dtype == G.float32
-        assert G.cat([c, a @ b]).dtype == G.bfloat16 and G.cat([c, a.to(G.float32) @ b.to(G.float32) + G.zeros(1)]).dtype == G.float32
+        assert (
+            G.cat([c, a @ b]).dtype == G.bfloat16
+            and G.cat([c, a.to(G.float32) @ b.to(G.float32) + G.zeros(1)]).dtype == G.float32
+        )
         assert (a.double() @ b.double()).dtype == G.float64
         with G.autocast("cpu", enabled=False):
             assert (a @ b).dtype == G.float32
@@ -114,7 +121,9 @@ def test_inside_of_a_compiled_function(backend):
         x, w = G.randn(2, 4), G.randn(4, 4, requires_grad=True)
         loss, y, inside, outside = fn(x, w)
         loss.backward()
-        results.append((bits(loss), bits(y), y.dtype, inside, outside, bits(w.grad), G.is_autocast_enabled()))
+        results.append(
+            (bits(loss), bits(y), y.dtype, inside, outside, bits(w.grad), G.is_autocast_enabled())
+        )
     assert results[0] == results[1] == results[2]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused in the bodies of higher-order operators, and how it is said; and sizes that stay open there."""
+"""What is refused in the bodies of higher-order operators, and how it is said; and sizes that stay
+open there."""
 
 import pytest
 
@@ -33,7 +34,11 @@ def test_side_10_the_refusal_names_operator_and_object():
         return x * 2
 
     text = refusal(body)
-    assert "checkpoint" in text and "changes a dict, which exists outside of it" in text and "BODY_EFFECT" in text
+    assert (
+        "checkpoint" in text
+        and "changes a dict, which exists outside of it" in text
+        and "BODY_EFFECT" in text
+    )
 
 
 # SIDE-10
@@ -90,7 +95,10 @@ def test_side_20_a_flag_that_is_not_set_back_is_named_with_both_values():
         return x * 2
 
     text = refusal(body)
-    assert "the attribute flag from nothing to True of a Config" in text or "the attribute flag from False to True of a Config" in text
+    assert (
+        "the attribute flag from nothing to True of a Config" in text
+        or "the attribute flag from False to True of a Config" in text
+    )
 
 
 class Keeps(Function):
@@ -120,7 +128,9 @@ def test_side_16_a_context_that_would_leave_is_a_break_that_says_so():
         return Gives.apply(x)
 
     x = G.ones(2)
-    with pytest.raises(G.compiler.Unsupported, match=r"the context \(ctx\) of an autograd.Function .* leaves"):
+    with pytest.raises(
+        G.compiler.Unsupported, match=r"the context \(ctx\) of an autograd.Function .* leaves"
+    ):
         G.compile(root, backend="eager", fullgraph=True)(x)
     out, ctx = G.compile(root, backend="eager")(x)
     assert type(ctx).__name__ == "FunctionCtx" and out.tolist() == [2.0, 2.0]
@@ -241,11 +251,33 @@ def test_autocast_that_stays_on_is_named():
 
 SIZED = {
     "flattened in one branch, another one in the other": (
-        lambda x, y: cond(x.sum() > 0, lambda a, b: a.reshape(-1) * 2, lambda a, b: b.reshape(-1) + 1, (x, y)), lambda n: ((n, 3), (n, 3))),
-    "twice as long": (lambda x, y: cond(x.sum() > 0, lambda a: G.cat([a, a]).sum(), lambda a: a.reshape(-1).sum(), (x,)) + y, lambda n: ((n, 3), (n, 3))),
-    "a step that joins two": (lambda x, y: scan(lambda c, s: (c * s, (c + s).flatten()), x, y), lambda n: ((n, 3), (2, n, 3))),
+        lambda x, y: cond(
+            x.sum() > 0, lambda a, b: a.reshape(-1) * 2, lambda a, b: b.reshape(-1) + 1, (x, y)
+        ),
+        lambda n: ((n, 3), (n, 3)),
+    ),
+    "twice as long": (
+        lambda x, y: cond(
+            x.sum() > 0, lambda a: G.cat([a, a]).sum(), lambda a: a.reshape(-1).sum(), (x,)
+        )
+        + y,
+        lambda n: ((n, 3), (n, 3)),
+    ),
+    "a step that joins two": (
+        lambda x, y: scan(lambda c, s: (c * s, (c + s).flatten()), x, y),
+        lambda n: ((n, 3), (2, n, 3)),
+    ),
     "a branch within a step": (
-        lambda x, y: scan(lambda c, s: (cond(c.sum() > 0.1, lambda a: a.tanh(), lambda a: a - 1, (c,)) * s, c - s), x, y), lambda n: ((n, 3), (2, n, 3))),
+        lambda x, y: scan(
+            lambda c, s: (
+                cond(c.sum() > 0.1, lambda a: a.tanh(), lambda a: a - 1, (c,)) * s,
+                c - s,
+            ),
+            x,
+            y,
+        ),
+        lambda n: ((n, 3), (2, n, 3)),
+    ),
 }
 
 
@@ -257,11 +289,17 @@ def test_sizes_and_what_a_body_finds_out_about_them_outlive_its_recording(name, 
     for n in (5, 4, 7, 2):
         x, y = (G.arange(float(G.Size(s).numel())).reshape(s) / 7 - 1 for s in shapes(n))
         want, have = f(x, y), call(x, y)
-        assert [t.tolist() for t in have] == [t.tolist() for t in want] if isinstance(want, tuple) else have.tolist() == want.tolist()
+        assert (
+            [t.tolist() for t in have] == [t.tolist() for t in want]
+            if isinstance(want, tuple)
+            else have.tolist() == want.tolist()
+        )
 
 
 def test_sizes_that_a_body_needs_to_be_equal_are_guarded():
-    call = G.compile(lambda x, y: scan(lambda c, s: (c * s, c + s), x, y), backend="eager", dynamic=True)
+    call = G.compile(
+        lambda x, y: scan(lambda c, s: (c * s, c + s), x, y), backend="eager", dynamic=True
+    )
     call(G.ones(5, 3), G.ones(2, 5, 3))
     with pytest.raises(G.compiler.Unsupported, match="shapes"):
         call(G.ones(5, 3), G.ones(2, 4, 3))

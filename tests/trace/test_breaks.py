@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each reason of core/breaks.def that a program can meet: its id, the user's line with carets, and a hint."""
+"""Each reason of core/breaks.def that a program can meet: its id, the user's line with carets, and
+a hint."""
 
 import collections.abc
 import functools
@@ -372,14 +373,36 @@ def test_reason(reason):
     with open(__file__) as file:
         line = file.read().splitlines()[int(place[2]) - 1]
     shown, carets = text.splitlines()[1:3]
-    assert shown == "    " + line.strip() and set(carets) == {" ", "^"} and len(carets) <= len(shown), text
+    assert (
+        shown == "    " + line.strip() and set(carets) == {" ", "^"} and len(carets) <= len(shown)
+    ), text
     column = int(place[3]) if place[3] else len(line) - len(line.lstrip()) + 1
     assert carets.index("^") - 4 == column - 1 - (len(line) - len(line.lstrip())), text
 
 
 def test_carets_stand_below_characters_and_reach_to_the_end_of_a_long_line():
     def f(x):
-        naïve = "ä"; y = x + len(naïve) * float((x + 1.0 + 2.0 + 3.0 + 4.0 + 5.0 + 6.0 + 7.0 + 8.0 + 9.0 + 10.0 + 11.0 + 12.0 + 13.0 + 14.0 + 15.0).sum())
+        naïve = "ä"
+        y = x + len(naïve) * float(
+            (
+                x
+                + 1.0
+                + 2.0
+                + 3.0
+                + 4.0
+                + 5.0
+                + 6.0
+                + 7.0
+                + 8.0
+                + 9.0
+                + 10.0
+                + 11.0
+                + 12.0
+                + 13.0
+                + 14.0
+                + 15.0
+            ).sum()
+        )
         return y
 
     shown, carets = reports(f).splitlines()[1:3]
@@ -405,7 +428,10 @@ def test_message_and_hint_are_those_of_the_table(reason):
     assert f"hint: {hint} [{reason}]" in text, text
 
 
-@pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="a break before the change leaves what was read in an entry of its own")
+@pytest.mark.skipif(
+    "break" in os.environ.get("GM_STRESS", ""),
+    reason="a break before the change leaves what was read in an entry of its own",
+)
 def test_guards_are_checked_once_against_the_frame_that_made_them():
     G._dynamo.reset()
     f = G.compile(fails_at_birth, backend="eager")
@@ -414,7 +440,9 @@ def test_guards_are_checked_once_against_the_frame_that_made_them():
         warnings.simplefilter("ignore")
         got = f(X)
     assert LEVEL[0] > before + 1, "run while compiling, and then by Python"
-    assert got.tolist() == (X * (LEVEL[0] - 1) + 5).tolist(), "what plain Python gives from where compiling left it"
+    assert (
+        got.tolist() == (X * (LEVEL[0] - 1) + 5).tolist()
+    ), "what plain Python gives from where compiling left it"
     assert f.entries() == [], "a set of guards that does not hold is no entry"
     assert counters["graph_break_id"]["GUARD_FAILED_AT_BIRTH"] > 0
 
@@ -427,7 +455,9 @@ def test_the_line_and_the_carets():
     text = reports(f)
     lines = text.splitlines()
     at = next(i for i, line in enumerate(lines) if "return y * float(y.sum())" in line)
-    assert lines[0].startswith(f"{__file__}:{f.__code__.co_firstlineno + 2}:20: gramme cannot trace f()")
+    assert lines[0].startswith(
+        f"{__file__}:{f.__code__.co_firstlineno + 2}:20: gramme cannot trace f()"
+    )
     start = lines[at].index("float(y.sum())")
     assert lines[at + 1] == " " * start + "^" * len("float(y.sum())")
 

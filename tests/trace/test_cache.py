@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The entries of a compiled function: who sees them, how long they live, and what they keep alive."""
+"""The entries of a compiled function: who sees them, how long they live, and what they keep
+alive."""
 
 import gc
 import subprocess
@@ -21,7 +22,9 @@ X = G.arange(4, dtype=G.float32)
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def compiled(fn, **options):
@@ -353,7 +356,12 @@ def test_each_back_end_has_a_limit_of_its_own():
 
 def run(program, logs):
     code = textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**__import__("os").environ, "GRAMME_LOGS": logs})
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**__import__("os").environ, "GRAMME_LOGS": logs},
+    )
     assert done.returncode == 0, done.stderr
     return done.stderr
 
@@ -381,7 +389,9 @@ def test_ca_3_the_log_names_the_guard_of_each_entry():  # CA-3
 
 @undisturbed
 def test_gu_9_the_cost_of_the_guards_is_logged():  # GU-9
-    text = run("import gramme as G; G.compile(lambda x: x + 1, backend='eager')(G.ones(2))", "guards")
+    text = run(
+        "import gramme as G; G.compile(lambda x: x + 1, backend='eager')(G.ones(2))", "guards"
+    )
     assert "BACKEND_MATCH('eager')" in text and "L['x']: TENSOR f32[2]" in text
     assert "ns the first" in text
 
@@ -402,7 +412,8 @@ class Tower(nn.Module):
 
 @undisturbed
 def test_gu_2_each_place_of_a_tree_is_still_looked_at():  # GU-2
-    """What answers for a whole tree at once must see a change in any of its objects, first, middle or last."""
+    """What answers for a whole tree at once must see a change in any of its objects, first, middle
+    or last."""
     model = Tower(20)
     f = compiled(lambda x: model(x))
     x = G.ones(1, 2)

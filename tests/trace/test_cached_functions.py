@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""functools.cache and lru_cache: a call in a compiled function is the call of plain Python, with its hits, misses and evictions, and
-the object that it gives is the one that was remembered.  With arguments that are constants, or
+"""functools.cache and lru_cache: a call in a compiled function is the call of plain Python, with
+its hits, misses and evictions, and the object that it gives is the one that was remembered.  With
+arguments that are constants, or
 that exist before the call, it needs no break: a hit is guarded, a miss is inlined.  Else it breaks
 by a reason of its own, and the rest goes on.
 
@@ -108,11 +109,14 @@ def test_the_reason_names_the_function():
 
 
 def fresh(fn):
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def tables(maxsize=None):
-    """A cached function that gives tensors, as a model's table of positions; and how often it ran."""
+    """A cached function that gives tensors, as a model's table of positions; and how often it
+    ran."""
     ran = []
 
     @functools.lru_cache(maxsize)
@@ -179,10 +183,34 @@ def recursive(maxsize):
 
 def by_keys(table, x):
     """Keys that are equal, and some that only look so."""
-    return [table(*args, **named) for args, named in (
-        ((1,), {}), ((1.0,), {}), ((True,), {}), ((1, 2), {}), ((1.0, 2), {}), ((1,), {"b": 2}), ((), {"a": 1, "b": 2}), ((), {"b": 2, "a": 1}),
-        (("a",), {}), ((("a",),), {}), (("a", "b"), {}), ((("a", "b"),), {}), ((None,), {}), ((0.0,), {}), ((-0.0,), {}), ((NAN,), {}),
-        ((), {}), (((),), {}), ((b"a",), {}), ((1 << 80,), {}), ((2 + 1j,), {}), ((...,), {}), ((range(3),), {}))] + [x + 1]
+    return [
+        table(*args, **named)
+        for args, named in (
+            ((1,), {}),
+            ((1.0,), {}),
+            ((True,), {}),
+            ((1, 2), {}),
+            ((1.0, 2), {}),
+            ((1,), {"b": 2}),
+            ((), {"a": 1, "b": 2}),
+            ((), {"b": 2, "a": 1}),
+            (("a",), {}),
+            ((("a",),), {}),
+            (("a", "b"), {}),
+            ((("a", "b"),), {}),
+            ((None,), {}),
+            ((0.0,), {}),
+            ((-0.0,), {}),
+            ((NAN,), {}),
+            ((), {}),
+            (((),), {}),
+            ((b"a",), {}),
+            ((1 << 80,), {}),
+            ((2 + 1j,), {}),
+            ((...,), {}),
+            ((range(3),), {}),
+        )
+    ] + [x + 1]
 
 
 @pytest.mark.parametrize("typed", [False, True])
@@ -199,7 +227,10 @@ def test_tk_3_keys_are_functools_s(maxsize, typed):
         fib = recursive(maxsize)
         f = compile(fresh(by_keys))
         g = compile(lambda x: (x + fib(9), fib(7), fib.cache_info()))
-        return repr([[f(table, X), table.cache_info()] for _ in range(4)] + [g(X) for _ in range(3)]), made
+        return (
+            repr([[f(table, X), table.cache_info()] for _ in range(4)] + [g(X) for _ in range(3)]),
+            made,
+        )
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -207,7 +238,8 @@ def test_tk_3_keys_are_functools_s(maxsize, typed):
 
 
 def test_tk_3_errors_writes_and_nested_caches():
-    """A function that fails is a miss that is not remembered; what it did before is done; what it calls may be cached as well."""
+    """A function that fails is a miss that is not remembered; what it did before is done; what it
+    calls may be cached as well."""
 
     def run(compile):
         log = []

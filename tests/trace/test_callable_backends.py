@@ -22,7 +22,9 @@ X = G.arange(6, dtype=G.float32).reshape(2, 3)
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def net(x, w):
@@ -146,7 +148,9 @@ def test_a_backward_is_asked_for_when_it_is_called():
 @undisturbed
 def test_threads_that_come_to_a_backward_together_have_it_compiled_once():
     """Whoever compiles it lets go of the GIL on the way."""
-    roles, leaves = Roles(lambda: time.sleep(0.05)), [G.ones(3, 4, requires_grad=True) for _ in range(6)]
+    roles, leaves = Roles(lambda: time.sleep(0.05)), [
+        G.ones(3, 4, requires_grad=True) for _ in range(6)
+    ]
     compiled = G.compile(fresh(net), backend=roles)
     results, together = [compiled(X, w)[0].sum() for w in leaves], threading.Barrier(6)
 
@@ -224,7 +228,9 @@ def node_by_node(graph, examples):
         values = dict(zip((n for n in graph.nodes if n.op == "placeholder"), inputs))
         for node in graph.nodes:
             if node.op == "call_function":
-                assert list(values.values())[0].shape[0] in [int(size) for n in values for size in n.meta["shape"]]
+                assert list(values.values())[0].shape[0] in [
+                    int(size) for n in values for size in n.meta["shape"]
+                ]
                 values[node] = graph.run_node(node, *[values[a] for a in node.all_input_nodes])
         return tuple(values[a] for a in graph.graph.output_node().args[0])
 
@@ -243,7 +249,11 @@ def edited(graph, examples):
 
 
 @undisturbed
-@pytest.mark.parametrize("backend", [lambda graph, examples: graph, interpreted, node_by_node, edited], ids=["module", "interpreter", "nodes", "edited"])
+@pytest.mark.parametrize(
+    "backend",
+    [lambda graph, examples: graph, interpreted, node_by_node, edited],
+    ids=["module", "interpreter", "nodes", "edited"],
+)
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_one_graph_serves_all_sizes(backend, dynamic):  # SYM-02
     graphs = []
@@ -278,9 +288,13 @@ def test_a_size_has_a_name_before_there_is_a_number():
     seen = []
 
     def backend(graph, examples):
-        if any(isinstance(size, G.fx.SymInt) for n in graph.nodes for size in n.meta.get("shape", ())):
+        if any(
+            isinstance(size, G.fx.SymInt) for n in graph.nodes for size in n.meta.get("shape", ())
+        ):
             x = graph.nodes[0]
-            assert x.meta["shape"][0] == x.meta["shape"][0] and str(x.meta["shape"][0]) in graph.code
+            assert (
+                x.meta["shape"][0] == x.meta["shape"][0] and str(x.meta["shape"][0]) in graph.code
+            )
             assert x.meta["shape"][1] == 5 and x.meta["stride"] == (5, 1)
             with pytest.raises(TypeError, match="dynamic=False"):
                 int(x.meta["shape"][0])
@@ -319,15 +333,21 @@ def test_a_back_end_that_needs_numbers_gets_numbers(aot):
 
 @undisturbed
 def test_what_a_result_must_be_follows_from_the_sizes():
-    f = G.compile(lambda x: x * 2, backend=lambda graph, examples: lambda x: (G.ones(4, 5),), dynamic=True)
+    f = G.compile(
+        lambda x: x * 2, backend=lambda graph, examples: lambda x: (G.ones(4, 5),), dynamic=True
+    )
     assert f(G.ones(4, 5)).shape == (4, 5)
-    with pytest.raises(G.compiler.BackendError, match=r"result 0 .* is f32\[4, 5\], the graph's is f32\[3, 5\]"):
+    with pytest.raises(
+        G.compiler.BackendError, match=r"result 0 .* is f32\[4, 5\], the graph's is f32\[3, 5\]"
+    ):
         f(G.ones(3, 5))
 
 
 @undisturbed
 def test_threads_run_one_graph_with_sizes_of_their_own():
-    compiled = G.compile(lambda x: (x.reshape(-1) * 2).sum() + x.shape[0], backend=node_by_node, dynamic=True)
+    compiled = G.compile(
+        lambda x: (x.reshape(-1) * 2).sum() + x.shape[0], backend=node_by_node, dynamic=True
+    )
     compiled(G.ones(3, 5))
     wrong = []
 
@@ -352,12 +372,23 @@ def test_random_numbers_and_regions_without_gradient():
 
     w = G.ones(3, requires_grad=True)
     outcomes = []
-    for call in (f, G.compile(f, backend=CompileCounter()), G.compile(f, backend="aot_eager"), G.compile(f, backend="eager")):
+    for call in (
+        f,
+        G.compile(f, backend=CompileCounter()),
+        G.compile(f, backend="aot_eager"),
+        G.compile(f, backend="eager"),
+    ):
         G.manual_seed(5)
         w.grad = None
         result = call(X, w)
         result.sum().backward()
-        outcomes.append((result.detach().numpy().tobytes(), w.grad.numpy().tobytes(), G.get_rng_state().tolist()))
+        outcomes.append(
+            (
+                result.detach().numpy().tobytes(),
+                w.grad.numpy().tobytes(),
+                G.get_rng_state().tolist(),
+            )
+        )
     assert len(set(map(str, outcomes))) == 1
 
 
@@ -391,7 +422,10 @@ def test_a_failure_has_name_and_cause():
         G.compile(lambda x: x + 1, backend=broken)(X)
     assert isinstance(error.value, G.compiler.BackendError)
     assert error.value.backend_name == "broken" and "broken" in str(error.value)
-    assert isinstance(error.value.__cause__, KeyError) and error.value.inner_exception is error.value.__cause__
+    assert (
+        isinstance(error.value.__cause__, KeyError)
+        and error.value.inner_exception is error.value.__cause__
+    )
     assert error.value.__cause__.__traceback__ is not None
 
 
@@ -406,13 +440,16 @@ def test_what_is_returned_must_be_callable(aot):
 
 
 @pytest.mark.parametrize("aot", [False, True])
-@pytest.mark.parametrize("wrong, text", [
-    (lambda x: x + 1, "must return a tuple"),
-    (lambda x: (x + 1, x), "must return 1 tensors, not 2"),
-    (lambda x: ("a",), "the graph's is f32"),
-    (lambda x: (x.sum(),), "the graph's is f32"),
-    (lambda x: (x.to(G.float64),), "the graph's is f32"),
-])
+@pytest.mark.parametrize(
+    "wrong, text",
+    [
+        (lambda x: x + 1, "must return a tuple"),
+        (lambda x: (x + 1, x), "must return 1 tensors, not 2"),
+        (lambda x: ("a",), "the graph's is f32"),
+        (lambda x: (x.sum(),), "the graph's is f32"),
+        (lambda x: (x.to(G.float64),), "the graph's is f32"),
+    ],
+)
 def test_results_are_checked(aot, wrong, text):
     def backend(graph, examples):
         return wrong
@@ -448,7 +485,10 @@ def test_register_backend():
         return graph
 
     assert "mine_for_a_test" in G.compiler.list_backends()
-    assert "aot_eager" not in G.compiler.list_backends() and "aot_eager" in G.compiler.list_backends(exclude_tags=())
+    assert (
+        "aot_eager" not in G.compiler.list_backends()
+        and "aot_eager" in G.compiler.list_backends(exclude_tags=())
+    )
     assert (G.compile(lambda x: x + 1, backend="mine_for_a_test")(X) == X + 1).all()
     with pytest.raises(ValueError, match="already"):
         G.compiler.register_backend(lambda g, e: g, name="mine_for_a_test")
@@ -575,7 +615,10 @@ def test_backend_05_fullgraph_does_not_use_an_entry_with_breaks():  # BACKEND-05
     G.compile(whole, backend="eager")(X)
     strict = G.compile(whole, backend="eager", fullgraph=True)
     strict(X)
-    assert "FULLGRAPH on" in strict.entries()[0]["guards"] and "FULLGRAPH" in strict.entries()[0]["reason"]
+    assert (
+        "FULLGRAPH on" in strict.entries()[0]["guards"]
+        and "FULLGRAPH" in strict.entries()[0]["reason"]
+    )
 
 
 def test_backend_06_guard_list_and_reason_name_the_back_end():  # BACKEND-06
@@ -601,10 +644,18 @@ for n in (1, 2, 3):
     f(G.ones(2), n)
 G.compile(f.__wrapped__, backend=lambda g, e: g)(G.ones(2), 1)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, "GRAMME_LOGS": "recompiles"})
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "GRAMME_LOGS": "recompiles"},
+    )
     assert done.returncode == 0, done.stderr
     text = done.stderr
-    assert "entry 0: INT L['n']: expected 1, found 3" in text and "entry 1: INT L['n']: expected 2, found 3" in text
+    assert (
+        "entry 0: INT L['n']: expected 1, found 3" in text
+        and "entry 1: INT L['n']: expected 2, found 3" in text
+    )
     assert "BACKEND_MATCH: expected eager(dynamic=false), found <lambda>" in text
 
 

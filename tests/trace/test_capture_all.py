@@ -16,7 +16,9 @@ from stress import undisturbed
 from gramme import _core, _dynamo
 from gramme._dynamo.utils import counters
 
-pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="counts what an undisturbed recording does")
+pytestmark = pytest.mark.skipif(
+    "break" in os.environ.get("GM_STRESS", ""), reason="counts what an undisturbed recording does"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -147,7 +149,8 @@ def test_recursion_900_deep():
 
 
 def test_recursion_deeper_than_cs_stack():
-    """Calls of Python functions take none of it; where the hook has used up its share, they do so again."""
+    """Calls of Python functions take none of it; where the hook has used up its share, they do so
+    again."""
 
     def deep(n):
         return 0 if n == 0 else 1 + deep(n - 1)
@@ -223,7 +226,9 @@ def test_breaks_and_recompiles_are_counted_by_reason():
         for i in range(3):
             g(i)
     assert counters["graph_break_id"]["CALL_ID"] >= 1
-    assert any(text.startswith("CALL_ID: ") and "address" in text for text in counters["graph_break"])
+    assert any(
+        text.startswith("CALL_ID: ") and "address" in text for text in counters["graph_break"]
+    )
     assert counters["recompiles"]["total"] == 2
     functions = counters["functions"]
     assert functions == {"total": 2, "captured": 2, "whole": 1}
@@ -237,7 +242,14 @@ def test_counters_are_a_mapping_that_clear_and_reset_zero():
     assert counters["frames"] == {"total": 1, "ok": 1}
     assert counters["entries"] == {"hit": 4, "missed": 1}
     assert counters["frames"]["no such counter"] == 0
-    assert set(counters) >= {"frames", "entries", "functions", "recompiles", "graph_break", "graph_break_id"}
+    assert set(counters) >= {
+        "frames",
+        "entries",
+        "functions",
+        "recompiles",
+        "graph_break",
+        "graph_break_id",
+    }
     counters.clear()
     assert counters["entries"] == {"hit": 0, "missed": 0}
     f(G.ones(2))
@@ -289,7 +301,11 @@ def test_gramme_run_captures_all(tmp_path):
         "print(__name__, sys.argv[1:], f(1), counters['frames']['ok'] > 0)\n"
         "sys.exit(3)\n"
     )
-    done = subprocess.run(["gramme", "run", "--capture-all", str(script), "a", "--backend"], capture_output=True, text=True)
+    done = subprocess.run(
+        ["gramme", "run", "--capture-all", str(script), "a", "--backend"],
+        capture_output=True,
+        text=True,
+    )
     assert done.stdout == "__main__ ['a', '--backend'] 2 True\n", done.stderr
     assert done.returncode == 3
     done = subprocess.run(["gramme", "run", str(script)], capture_output=True, text=True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large dicts whose values are replaced and whose keys come and go while they are recorded: results as plain Python's, at a cost that is that of the changes."""
+"""Large dicts whose values are replaced and whose keys come and go while they are recorded: results
+as plain Python's, at a cost that is that of the changes."""
 
 import collections
 import os
@@ -71,7 +72,9 @@ def changes(d, operations):
 @pytest.mark.parametrize("seed", range(12))
 def test_random_changes(seed, kind, old):
     dice = random.Random(seed)
-    operations = [(dice.choice(OPERATIONS), dice.randrange(N + 8), dice.random()) for _ in range(60)]
+    operations = [
+        (dice.choice(OPERATIONS), dice.randrange(N + 8), dice.random()) for _ in range(60)
+    ]
 
     def program(x, d):
         if d is None:
@@ -89,10 +92,16 @@ def test_random_changes(seed, kind, old):
     assert result(G.compile(program, backend="eager", fullgraph=not FORCED)) == result(program)
 
 
-@pytest.mark.skipif(bool(os.environ.get("GM_STRESS")), reason="looks at what an undisturbed recording takes")
-@pytest.mark.parametrize("change", ["replace", "replace all in a loop", "pop", "pop the last", "pop the first", "pop and add"])
+@pytest.mark.skipif(
+    bool(os.environ.get("GM_STRESS")), reason="looks at what an undisturbed recording takes"
+)
+@pytest.mark.parametrize(
+    "change",
+    ["replace", "replace all in a loop", "pop", "pop the last", "pop the first", "pop and add"],
+)
 def test_many_changes_take_no_copies(change):
-    """A copy for each would be 5000 times 80 KB, or half of it while keys go, and a recording may take 128 MB: it would break."""
+    """A copy for each would be 5000 times 80 KB, or half of it while keys go, and a recording may
+    take 128 MB: it would break."""
     n = 5000
 
     def program(x):

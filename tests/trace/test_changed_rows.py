@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Large lists, deques and sets that change while they are recorded: results as plain Python's, at a cost that is that of the changes."""
+"""Large lists, deques and sets that change while they are recorded: results as plain Python's, at a
+cost that is that of the changes."""
 
 import collections
 import os
@@ -110,7 +111,9 @@ def change_deque(d, operations):
         elif what == "extendleft":
             d.extendleft([value, at, value])
         elif what == "look":
-            seen.append((len(d), list(d)[:3], value in d, d.count(value), d == collections.deque(d)))
+            seen.append(
+                (len(d), list(d)[:3], value in d, d.count(value), d == collections.deque(d))
+            )
         elif what == "clear" and at == 0:
             d.clear()
         elif what == "iterate":
@@ -153,10 +156,59 @@ def change_set(s, operations):
     return seen
 
 
-LIST = ["store", "store from the end", "append", "pop", "pop the first", "pop inside", "insert", "insert first", "delete", "delete a slice", "delete the last",
-        "store a slice", "store as many", "look", "copy", "reverse", "sort", "extend", "clear", "iterate", "iterate backwards"]
-DEQUE = ["store", "delete", "reverse", "store in a loop", "beyond", "append", "appendleft", "pop", "popleft", "rotate", "turn", "extend", "extendleft", "look", "clear", "iterate"]
-SET = ["discard", "remove", "add", "add another", "add an object", "look", "update", "difference", "compare", "clear"]
+LIST = [
+    "store",
+    "store from the end",
+    "append",
+    "pop",
+    "pop the first",
+    "pop inside",
+    "insert",
+    "insert first",
+    "delete",
+    "delete a slice",
+    "delete the last",
+    "store a slice",
+    "store as many",
+    "look",
+    "copy",
+    "reverse",
+    "sort",
+    "extend",
+    "clear",
+    "iterate",
+    "iterate backwards",
+]
+DEQUE = [
+    "store",
+    "delete",
+    "reverse",
+    "store in a loop",
+    "beyond",
+    "append",
+    "appendleft",
+    "pop",
+    "popleft",
+    "rotate",
+    "turn",
+    "extend",
+    "extendleft",
+    "look",
+    "clear",
+    "iterate",
+]
+SET = [
+    "discard",
+    "remove",
+    "add",
+    "add another",
+    "add an object",
+    "look",
+    "update",
+    "difference",
+    "compare",
+    "clear",
+]
 KINDS = {
     "list": (list, change_list, LIST),
     "deque": (collections.deque, change_deque, DEQUE),
@@ -280,10 +332,27 @@ def remove_and_add(n):
     return len(s) + (n in s)
 
 
-@pytest.mark.skipif(bool(os.environ.get("GM_STRESS")), reason="looks at what an undisturbed recording takes")
-@pytest.mark.parametrize("change", [store, store_in_a_loop, pop, pop_the_first, insert_first, swap, queue, ring, discard, remove_and_add])
+@pytest.mark.skipif(
+    bool(os.environ.get("GM_STRESS")), reason="looks at what an undisturbed recording takes"
+)
+@pytest.mark.parametrize(
+    "change",
+    [
+        store,
+        store_in_a_loop,
+        pop,
+        pop_the_first,
+        insert_first,
+        swap,
+        queue,
+        ring,
+        discard,
+        remove_and_add,
+    ],
+)
 def test_many_changes_take_no_copies(change):
-    """A copy for each would be 8000 times 64 KB, or half of it while items go, and a recording may take 128 MB: it would break."""
+    """A copy for each would be 8000 times 64 KB, or half of it while items go, and a recording may
+    take 128 MB: it would break."""
     n = 8000
 
     def program(x):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that change from call to call, wherever a function finds them: compiled for two of them, and then for all.
+"""Numbers that change from call to call, wherever a function finds them: compiled for two of them,
+and then for all.
 
-A float is a double of Python's: it promotes as a number, its arithmetic is Python's to the bit, and a question about it is asked of each call.
+A float is a double of Python's: it promotes as a number, its arithmetic is Python's to the bit, and
+a question about it is asked of each call.
 """
 
 import enum
@@ -46,7 +48,12 @@ def bits(value):
     if isinstance(value, float):
         return ("float", "nan" if value != value else struct.pack("<d", value))
     if isinstance(value, G.Tensor):
-        return (value.dtype, tuple(value.shape), value.stride(), [bits(v) for v in value.double().flatten().tolist()])
+        return (
+            value.dtype,
+            tuple(value.shape),
+            value.stride(),
+            [bits(v) for v in value.double().flatten().tolist()],
+        )
     if isinstance(value, (tuple, list)):
         return (type(value), [bits(v) for v in value])
     if isinstance(value, dict):
@@ -63,10 +70,12 @@ def outcome(f, *args):
 
 def fresh(f):
     """With a code object of its own, so that no entry of another test is met."""
-    return types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    return types.FunctionType(
+        f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__
+    )
 
 
-# -- Places: each gives a pair (plain, compiled) of functions of a number ---------------------------------------------
+# -- Places: each gives a pair (plain, compiled) of functions of a number --------------------------
 
 
 class Holder:
@@ -209,7 +218,8 @@ def in_callee(wrap):
 
 
 PLACES = [
-    argument, keyword, default, attribute, attribute_of_argument, dict_item, list_item, tuple_item, nested, global_variable, nonlocal_variable,
+    argument, keyword, default, attribute, attribute_of_argument, dict_item, list_item, tuple_item,
+    nested, global_variable, nonlocal_variable,
     closure_of_new_function, module_attribute, in_callee,
 ]  # fmt: skip
 
@@ -225,34 +235,67 @@ def test_two_compilations_serve_all_numbers_of_a_place(place, kind):
     assert count.n <= counted(2)
 
 
-SPECIAL = [0.5, 2.5, -0.0, 0.0, math.inf, -math.inf, math.nan, 5e-324, 1e308, -1e-300, 0.1, 1 / 3, 16777217.0, 1e39, 65504.5, 2.0, 1.0, -1.0]
+SPECIAL = [
+    0.5,
+    2.5,
+    -0.0,
+    0.0,
+    math.inf,
+    -math.inf,
+    math.nan,
+    5e-324,
+    1e308,
+    -1e-300,
+    0.1,
+    1 / 3,
+    16777217.0,
+    1e39,
+    65504.5,
+    2.0,
+    1.0,
+    -1.0,
+]
 
 
-@pytest.mark.parametrize("place", [argument, attribute, dict_item, nonlocal_variable], ids=lambda p: p.__name__)
+@pytest.mark.parametrize(
+    "place", [argument, attribute, dict_item, nonlocal_variable], ids=lambda p: p.__name__
+)
 def test_special_floats_are_those_of_plain_python(place):
     run, plain = place(lambda f: G.compile(f, backend="eager")), place(lambda f: f)
     for k in SPECIAL:
         assert outcome(run, k) == outcome(plain, k), k
 
 
-# -- What is done with one --------------------------------------------------------------------------------------------
+# -- What is done with one -------------------------------------------------------------------------
 
 USES = {
-    "x * k": 2, "k * x": 2, "x + k": 2, "x - k": 2, "k - x": 2, "x / k": 2, "k / x": 2, "x // k": 2, "x % k": 2,
+    "x * k": 2, "k * x": 2, "x + k": 2, "x - k": 2, "k - x": 2, "x / k": 2, "k / x": 2, "x // k": 2,
+    "x % k": 2,
     "x.add(x, alpha=k)": 2, "x.sub(1, alpha=k)": None, "G.add(x, k)": 2, "x.mul(k).add(k)": 2,
-    "x > k": 2, "x == k": 2, "G.where(x > 0, x, k)": 2, "G.where(x > 0, k, x)": 2, "x.masked_fill(x > 0, k)": 2,
+    "x > k": 2, "x == k": 2, "G.where(x > 0, x, k)": 2, "G.where(x > 0, k, x)": 2,
+    "x.masked_fill(x > 0, k)": 2,
     "x.clamp(min=k)": 2, "x.clamp(-k, k)": None, "x.clamp_max(k)": 2, "G.lerp(x, x + 1, k)": 2,
-    "G.addcmul(x, x, x, value=k)": 2, "G.addcdiv(x, x, x + 9, value=k)": 2, "G.full((2, 3), k)": 2, "G.full_like(x, k)": 2,
-    "x.new_full((3,), k)": 2, "G.zeros(3).fill_(k)": 2, "G.maximum(x, x * k)": 2, "G.atan2(x, x + k)": 2,
-    "x.clone().mul_(k)": 2, "x.clone().add_(k)": 2, "x.half() * k": 2, "x.bfloat16() + k": 2, "x.double() * k": 2,
-    "G.arange(3) * k": 2, "G.arange(3).int() + k": 2, "(x > 0) * k": 2, "x * (k + 1)": 2, "x * (1 - k * 0.5)": 2, "x * (k / 3 + k)": 2,
-    "x * -k": 2, "x * +k": 2, "x * (1 / k)": 2, "x * (k - k)": 2, "x + float(k)": 2, "x * (k * n)": 2, "x * (n / 8)": 2, "x * (n * 0.1)": 2,
-    "x * 2 if k > 1 else x": 2, "x * k if k else x": 2, "x * k if 0 <= k < 1e9 else x": 2, "x * max(k, 0.25)": 2, "x * min(1.0, k)": None,
+    "G.addcmul(x, x, x, value=k)": 2, "G.addcdiv(x, x, x + 9, value=k)": 2, "G.full((2, 3), k)": 2,
+    "G.full_like(x, k)": 2,
+    "x.new_full((3,), k)": 2, "G.zeros(3).fill_(k)": 2, "G.maximum(x, x * k)": 2,
+    "G.atan2(x, x + k)": 2,
+    "x.clone().mul_(k)": 2, "x.clone().add_(k)": 2, "x.half() * k": 2, "x.bfloat16() + k": 2,
+    "x.double() * k": 2,
+    "G.arange(3) * k": 2, "G.arange(3).int() + k": 2, "(x > 0) * k": 2, "x * (k + 1)": 2,
+    "x * (1 - k * 0.5)": 2, "x * (k / 3 + k)": 2,
+    "x * -k": 2, "x * +k": 2, "x * (1 / k)": 2, "x * (k - k)": 2, "x + float(k)": 2,
+    "x * (k * n)": 2, "x * (n / 8)": 2, "x * (n * 0.1)": 2,
+    "x * 2 if k > 1 else x": 2, "x * k if k else x": 2, "x * k if 0 <= k < 1e9 else x": 2,
+    "x * max(k, 0.25)": 2, "x * min(1.0, k)": None,
     "(x, k)": 2, "(x, k * 2, [k], {'k': -k})": 2, "k": 1, "k * 2 + n": None,
-    "x * math.sqrt(k)": None, "x * k ** 2": None, "x ** k": None, "x * round(k, 2)": None, "x * int(k)": None, "(x, f'{k:.3f}', str(k))": None,
-    "x * {1.5: 2}.get(k, 3)": None, "x * (k in (1.5, 2.0))": None, "x * k.is_integer()": None, "x * sum([k, 0.1, k])": None, "x * abs(k)": None,
-    "x * (k is k)": None, "G.nn.functional.leaky_relu(x, k)": None, "G.nn.functional.layer_norm(x, (4,), eps=k)": None,
-    "x.sum() * k": 2, "G.tensor(k) * x": None, "x * (k % 1)": None, "x * (k // 1)": None, "divmod(k, 1)[0] * x": None, "G.linspace(0, k, 4) + x": None,
+    "x * math.sqrt(k)": None, "x * k ** 2": None, "x ** k": None, "x * round(k, 2)": None,
+    "x * int(k)": None, "(x, f'{k:.3f}', str(k))": None,
+    "x * {1.5: 2}.get(k, 3)": None, "x * (k in (1.5, 2.0))": None, "x * k.is_integer()": None,
+    "x * sum([k, 0.1, k])": None, "x * abs(k)": None,
+    "x * (k is k)": None, "G.nn.functional.leaky_relu(x, k)": None,
+    "G.nn.functional.layer_norm(x, (4,), eps=k)": None,
+    "x.sum() * k": 2, "G.tensor(k) * x": None, "x * (k % 1)": None, "x * (k // 1)": None,
+    "divmod(k, 1)[0] * x": None, "G.linspace(0, k, 4) + x": None,
     "G.stack([x * k, x]) + k": 2, "x * isinstance(k, float)": 2, "x * (type(k) is float)": 2,
 }  # fmt: skip
 
@@ -411,11 +454,12 @@ def test_a_counter_of_a_module_is_stored_as_it_counts():
     assert count.n <= counted(4)
 
 
-# -- Random programs --------------------------------------------------------------------------------------------------
+# -- Random programs -------------------------------------------------------------------------------
 
 
 class Grammar:
-    """Functions over a tensor and floats in several places; expressions of floats, of tensors, and branches."""
+    """Functions over a tensor and floats in several places; expressions of floats, of tensors, and
+    branches."""
 
     PLACES = ["k", "o.number", "d['number']", "l[0]", "free", "m"]
 
@@ -433,24 +477,35 @@ class Grammar:
             return f"({self.number(depth - 1)} {r.choice('+-*/')} {self.number(depth - 1)})"
         if pick < 0.93:
             return f"(-{self.number(depth - 1)})"
-        return r.choice(["abs({})", "max({}, 0.5)", "float({})", "round({}, 1)", "math.floor({})", "({}) ** 2"]).format(self.number(depth - 1))
+        return r.choice(
+            ["abs({})", "max({}, 0.5)", "float({})", "round({}, 1)", "math.floor({})", "({}) ** 2"]
+        ).format(self.number(depth - 1))
 
     def tensor(self, depth):
         r = self.random
         if depth == 0:
             return "x"
         a, k = self.tensor(depth - 1), self.number(2)
-        forms = ["({a} {o} {k})", "({k} {o} {a})", "G.where({a} > {k}, {a}, {k})", "{a}.clamp(max={k})", "{a}.add(x, alpha={k})", "{a}.masked_fill(x > 0, {k})",
-                 "G.full_like({a}, {k})", "G.lerp({a}, x, {k})", "({a} * {k}).sin()", "({a} if {k} > {c} else x)", "({a} ** {k})"]  # fmt: skip
+        forms = ["({a} {o} {k})", "({k} {o} {a})", "G.where({a} > {k}, {a}, {k})",
+        "{a}.clamp(max={k})", "{a}.add(x, alpha={k})", "{a}.masked_fill(x > 0, {k})",
+                 "G.full_like({a}, {k})", "G.lerp({a}, x, {k})", "({a} * {k}).sin()",
+                 "({a} if {k} > {c} else x)", "({a} ** {k})"]  # fmt: skip
         return r.choice(forms).format(a=a, k=k, o=r.choice("+-*/"), c=r.choice([0, 1, 0.5]))
 
     def function(self):
         lines = [f"  y = {self.tensor(2)}", f"  z = {self.number(2)}"]
         if self.random.random() < 0.4:
-            lines.append(f"  if z {self.random.choice(['<', '>', '==', '!='])} {self.random.choice(['0', '0.5', 'k'])}: y = y + z")
+            lines.append(
+                f"  if z {self.random.choice(['<', '>', '==', '!='])} "
+                f"{self.random.choice(['0', '0.5', 'k'])}: y = y + z"
+            )
         if self.random.random() < 0.3:
             lines.append("  o.out = z")
-        return "def make(free):\n def f(x, k, o, d, l, m):\n" + "\n".join(" " + line for line in lines) + "\n   return y, z\n return f\n"
+        return (
+            "def make(free):\n def f(x, k, o, d, l, m):\n"
+            + "\n".join(" " + line for line in lines)
+            + "\n   return y, z\n return f\n"
+        )
 
 
 def calls(seed):
@@ -460,7 +515,13 @@ def calls(seed):
     values = [r.choice([0.5, 2.0]) for _ in range(5)] + [r.randint(1, 4)]
     for _ in range(8):
         for i in changing:
-            values[i] = r.randint(2, 9) if i == 5 else r.choice(pool) if r.random() < 0.3 else r.uniform(-3, 3)
+            values[i] = (
+                r.randint(2, 9)
+                if i == 5
+                else r.choice(pool)
+                if r.random() < 0.3
+                else r.uniform(-3, 3)
+            )
         yield list(values)
 
 
@@ -471,6 +532,7 @@ def test_random_functions_of_changing_floats(backend):
         source = Grammar(seed).function()
         scope = {"G": G, "math": math}
         exec(source, scope)
+
         def one(wrap, v, make=scope["make"]):
             k, attr, item, first, free, m = v
             o = Holder()
@@ -495,7 +557,9 @@ def changes_the_number():
 
 @pytest.mark.parametrize("start", [0.5, 3])
 def test_a_number_that_recording_changes_is_told_as_a_fault_also_when_it_is_known_to_vary(start):
-    run = G.compile(fresh(lambda x: x * CHANGED[0] + changes_the_number()), backend="eager", fullgraph=True)
+    run = G.compile(
+        fresh(lambda x: x * CHANGED[0] + changes_the_number()), backend="eager", fullgraph=True
+    )
     for i in range(4):
         CHANGED[0] = start + i
         with pytest.raises(G.compiler.Unsupported, match="GUARD_FAILED_AT_BIRTH"):
@@ -510,8 +574,11 @@ class Key(enum.IntEnum):
 HELD = {Key.A: 2.0, Key.B: 3.0}
 
 
-def test_numbers_that_are_found_by_objects_as_keys_do_not_seem_to_vary():  # the items of such a dict have one name
-    run = G.compile(fresh(lambda x: x * (HELD == {0: 2.0, 1: 3.0}) + 1), backend="eager", fullgraph=True)
+# the items of such a dict have one name
+def test_numbers_that_are_found_by_objects_as_keys_do_not_seem_to_vary():
+    run = G.compile(
+        fresh(lambda x: x * (HELD == {0: 2.0, 1: 3.0}) + 1), backend="eager", fullgraph=True
+    )
     for _ in range(3):
         assert run(X).tolist() == (X * True + 1).tolist()
     assert "*" not in run.status()["sizes"]

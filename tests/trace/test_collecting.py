@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What list(x), [*x], a, *b = x, l[:] = x, set(x) and their kin do with an iterable: which of the user's methods run in which order, what their errors
-become, and in which order sets are iterated afterwards.  Against plain Python."""
+"""What list(x), [*x], a, *b = x, l[:] = x, set(x) and their kin do with an iterable: which of the
+user's methods run in which order, what their errors become, and in which order sets are iterated
+afterwards.  Against plain Python."""
 
 import collections
 import functools
@@ -133,13 +134,29 @@ def raises(error):
 
 
 OBJECTS = {
-    "counted": Counted, "hinted": Hinted, "indexed": Indexed, "plain object": object, "refuses": Refuses, "blocked": Blocked, "late": Late, "not iterable": lambda: 3,
-    "own list": lambda: OwnList([1, 2]), "own tuple": lambda: OwnTuple([1, 2]), "own set": lambda: OwnSet([1, 2]), "own dict": lambda: OwnDict({1: 2}),
-    "long set": lambda: LongSet([1, 2]), "list that refuses": lambda: RefusesList([1, 2]),
-    "no hint": lambda: Asked(lambda: NotImplemented), "bad hint": lambda: Asked(lambda: "x"), "negative hint": lambda: Asked(lambda: -3),
-    "hint raises a TypeError": lambda: Asked(lambda: raises(TypeError("t"))), "hint raises": lambda: Asked(lambda: raises(ValueError("v"))),
-    "bad length": lambda: Measured(lambda: "x"), "negative length": lambda: Measured(lambda: -3),
-    "length raises a TypeError": lambda: Measured(lambda: raises(TypeError("t"))), "length raises": lambda: Measured(lambda: raises(ValueError("v"))),
+    "counted": Counted,
+    "hinted": Hinted,
+    "indexed": Indexed,
+    "plain object": object,
+    "refuses": Refuses,
+    "blocked": Blocked,
+    "late": Late,
+    "not iterable": lambda: 3,
+    "own list": lambda: OwnList([1, 2]),
+    "own tuple": lambda: OwnTuple([1, 2]),
+    "own set": lambda: OwnSet([1, 2]),
+    "own dict": lambda: OwnDict({1: 2}),
+    "long set": lambda: LongSet([1, 2]),
+    "list that refuses": lambda: RefusesList([1, 2]),
+    "no hint": lambda: Asked(lambda: NotImplemented),
+    "bad hint": lambda: Asked(lambda: "x"),
+    "negative hint": lambda: Asked(lambda: -3),
+    "hint raises a TypeError": lambda: Asked(lambda: raises(TypeError("t"))),
+    "hint raises": lambda: Asked(lambda: raises(ValueError("v"))),
+    "bad length": lambda: Measured(lambda: "x"),
+    "negative length": lambda: Measured(lambda: -3),
+    "length raises a TypeError": lambda: Measured(lambda: raises(TypeError("t"))),
+    "length raises": lambda: Measured(lambda: raises(ValueError("v"))),
 }
 
 
@@ -231,7 +248,10 @@ def outcome(f, make):
 def test_an_iterable_is_asked_what_plain_python_asks_it(form, caught):
     text = f"    {form}\n"
     if caught:
-        text = f"    try:\n        {form}\n    except Exception as e:\n        return type(e).__name__, str(e)\n"
+        text = (
+            f"    try:\n        {form}\n    except Exception as e:\n        return "
+            "type(e).__name__, str(e)\n"
+        )
     for name, make in OBJECTS.items():
         plain, compiled = function(text), G.compile(function(text), backend="eager")
         expected = outcome(plain, make)
@@ -240,7 +260,7 @@ def test_an_iterable_is_asked_what_plain_python_asks_it(form, caught):
             assert [outcome(compiled, make) for _ in range(2)] == [expected] * 2, name
 
 
-# -- In which order a set is iterated: its elements fall into the same places of the table in many ways
+# -- In which order a set is iterated: its elements fall into the same places of the table in many w
 
 SETS = """frozenset(x)
 set(x)
@@ -312,7 +332,9 @@ def test_sets_are_iterated_in_the_order_of_plain_python(form, left):
             compiled = G.compile(f, backend="eager")
             for s in (set(w[::-1]), set(w), roomy(w)):
                 for fs in (frozenset(w[1:]), frozenset(roomy(w))):
-                    assert list(compiled(w, set(s), fs, dict.fromkeys(w))) == list(f(w, set(s), fs, dict.fromkeys(w))), w
+                    assert list(compiled(w, set(s), fs, dict.fromkeys(w))) == list(
+                        f(w, set(s), fs, dict.fromkeys(w))
+                    ), w
 
 
 def test_a_frozenset_that_is_made_again_behind_a_break_has_its_table():

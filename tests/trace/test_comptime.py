@@ -56,7 +56,10 @@ def test_compt_02_print_of_an_argument_in_a_cell(capsys):  # COMPT-02
         return x + get()
 
     run(f, X, 41)
-    assert capsys.readouterr().out.splitlines() == ["41, not used yet", "tensor f32[2, 3], not used yet"]
+    assert capsys.readouterr().out.splitlines() == [
+        "41, not used yet",
+        "tensor f32[2, 3], not used yet",
+    ]
     f(X, 41)  # plain Python prints the value
     assert capsys.readouterr().out.splitlines()[0] == "41"
 
@@ -135,7 +138,10 @@ def test_compt_05_graph_break():  # COMPT-05
         compiled, result = run(f, X)
     assert (result == f(X)).all()
     assert len(compiled.status()["breaks"]) == 1
-    assert "ASKED_FOR" in compiled.status()["breaks"][0] and "here: here" in compiled.status()["breaks"][0]
+    assert (
+        "ASKED_FOR" in compiled.status()["breaks"][0]
+        and "here: here" in compiled.status()["breaks"][0]
+    )
 
 
 def test_compt_06_printing_does_not_break(capsys):  # COMPT-06
@@ -155,7 +161,12 @@ def test_compt_06_printing_does_not_break(capsys):  # COMPT-06
     assert counter.frame_count == compiled.status()["graphs"] == 1
     assert compiled.status()["breaks"] == []
     out = capsys.readouterr().out
-    assert "tensor f32[2, 3]" in out and "BACKEND_MATCH" in out and "RETURN_VALUE" in out and " in f" in out
+    assert (
+        "tensor f32[2, 3]" in out
+        and "BACKEND_MATCH" in out
+        and "RETURN_VALUE" in out
+        and " in f" in out
+    )
 
 
 def test_compt_07_print_locals(capsys):  # COMPT-07
@@ -187,11 +198,28 @@ def test_compt_08_print_graph_shows_what_has_been_recorded(capsys):  # COMPT-08
 def test_compt_10_the_public_surface():  # COMPT-10
     public = lambda cls: {name for name in vars(cls) if not name.startswith("_")}
     assert public(ComptimeContext) == {
-        "get_local", "graph_break", "graph", "parent", "assert_static", "force_static",
-        "print_graph", "print_disas", "print_value_stack", "print_locals", "print_bt", "print_guards",
+        "get_local",
+        "graph_break",
+        "graph",
+        "parent",
+        "assert_static",
+        "force_static",
+        "print_graph",
+        "print_disas",
+        "print_value_stack",
+        "print_locals",
+        "print_bt",
+        "print_guards",
     }
     assert public(ComptimeVar) == {
-        "as_proxy", "is_proxy", "as_fake", "size", "python_type", "as_python_constant", "is_python_constant", "is_dynamic",
+        "as_proxy",
+        "is_proxy",
+        "as_fake",
+        "size",
+        "python_type",
+        "as_python_constant",
+        "is_python_constant",
+        "is_dynamic",
         "force_static",
     }
 
@@ -246,7 +274,14 @@ def test_compt_10_a_size_that_may_differ_is_dynamic_and_can_be_fixed():  # COMPT
             @comptime
             def look(ctx):
                 size, tensor = ctx.get_local("n"), ctx.get_local("x")
-                seen.append((size.is_dynamic(), tensor.is_dynamic(), str(tensor.size(0)), size.is_python_constant()))
+                seen.append(
+                    (
+                        size.is_dynamic(),
+                        tensor.is_dynamic(),
+                        str(tensor.size(0)),
+                        size.is_python_constant(),
+                    )
+                )
                 if fix:
                     (size if fix == "size" else tensor).force_static()
 
@@ -279,7 +314,11 @@ def test_comptime_code_runs_once_in_each_branch_of_cond():  # COMPT-01
 
         return run_branch
 
-    f = G.compile(lambda p, x: G.cond(p, branch("t", 1), branch("f", -1), (x,)), backend="eager", fullgraph=True)
+    f = G.compile(
+        lambda p, x: G.cond(p, branch("t", 1), branch("f", -1), (x,)),
+        backend="eager",
+        fullgraph=True,
+    )
     assert f(G.tensor(True), G.ones(1)).item() == 2
     assert sorted(set(seen)) == ["f", "t"] and len(seen) == 2
 
@@ -288,7 +327,9 @@ def test_parent_is_the_calling_frame():
     seen = []
 
     def inner(z):
-        comptime(lambda ctx: seen.append((ctx.get_local("z").size(), ctx.parent().get_local("y").size())))
+        comptime(
+            lambda ctx: seen.append((ctx.get_local("z").size(), ctx.parent().get_local("y").size()))
+        )
         return z
 
     def f(x):

@@ -19,7 +19,9 @@ BACKENDS = [name for name in ("eager", "tcc", "cc") if name in G.compiler.list_b
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def graphs_of(fn, *args):
@@ -37,7 +39,9 @@ def graphs_of(fn, *args):
 def same(a, b):
     assert type(a) is type(b), (a, b)
     if isinstance(a, G.Tensor):
-        assert a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
+        assert (
+            a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+        ), (a, b)
     elif isinstance(a, dict):
         assert list(a) == list(b)
         [same(a[k], b[k]) for k in a]
@@ -84,7 +88,11 @@ def test_both_branches_have_the_values_and_gradients_of_plain_python(backend, fl
         return ((a * w).sin() if flag else a + w.cos()) * 2
 
     grads = []
-    for run in (lambda x: G.compile(fresh(f), backend=backend, fullgraph=True)(x, G.tensor(flag)), lambda x: f(x, G.tensor(flag)), plain):
+    for run in (
+        lambda x: G.compile(fresh(f), backend=backend, fullgraph=True)(x, G.tensor(flag)),
+        lambda x: f(x, G.tensor(flag)),
+        plain,
+    ):
         x = leaf(0.1, 0.2, 0.3)
         w.grad = None
         y = run(x)
@@ -101,7 +109,12 @@ def test_second_derivatives(backend):
         (g * g).sum().backward()
         return [x.grad, w.grad]
 
-    compiled = G.compile(lambda x, w: cond(x.sum() > 0, lambda q: (q * w).sin() * q, lambda q: q * q * w, (x.exp(),)), backend=backend)
+    compiled = G.compile(
+        lambda x, w: cond(
+            x.sum() > 0, lambda q: (q * w).sin() * q, lambda q: q * q * w, (x.exp(),)
+        ),
+        backend=backend,
+    )
     for x in ([0.1, 0.2], [-0.1, -0.2]):
         args = lambda: (leaf(*x), leaf(1.5, 2.5))
         plain = lambda x, w: (x.exp() * w).sin() * x.exp() if x.sum() > 0 else x.exp() * x.exp() * w
@@ -117,8 +130,14 @@ def test_no_gradient_flows_to_what_the_chosen_branch_does_not_read():
 
 
 def test_a_predicate_that_is_computed_is_read_at_every_call():
-    f = G.compile(lambda x: cond(x.sum() > 0, lambda: x + 1, lambda: x - 1), backend="eager", fullgraph=True)
-    assert f(G.tensor([1.0])).tolist() == [2.0] and f(G.tensor([-1.0])).tolist() == [-2.0] and f(G.tensor([5.0])).tolist() == [6.0]
+    f = G.compile(
+        lambda x: cond(x.sum() > 0, lambda: x + 1, lambda: x - 1), backend="eager", fullgraph=True
+    )
+    assert (
+        f(G.tensor([1.0])).tolist() == [2.0]
+        and f(G.tensor([-1.0])).tolist() == [-2.0]
+        and f(G.tensor([5.0])).tolist() == [6.0]
+    )
 
 
 @undisturbed
@@ -150,7 +169,9 @@ def test_cond_01_branches_are_traced_with_fakes_only():
         return x * 2
 
     big = G.ones(3)
-    f = lambda x: cond(x.sum() > 0, lambda: x.reshape(x.shape[0], 1) * 2, lambda: x.reshape(x.shape[0], 1))
+    f = lambda x: cond(
+        x.sum() > 0, lambda: x.reshape(x.shape[0], 1) * 2, lambda: x.reshape(x.shape[0], 1)
+    )
     texts, y = graphs_of(f, big)
     assert y.shape == (3, 1) and texts[0].count("f32[3, 1]") >= 2
 
@@ -191,8 +212,15 @@ def test_cond_03_the_same_effect_in_both_branches_happens_once():
 
 def test_cond_03_an_effect_in_one_branch_is_an_error():
     items = []
-    text = error_of(lambda x: cond(x.sum() > 0, lambda: (items.append(1), x)[1], lambda: x * 1), G.ones(2))
-    assert "do not change the same" in text and "items" in text and "append" in text and "nothing in the second" in text, text
+    text = error_of(
+        lambda x: cond(x.sum() > 0, lambda: (items.append(1), x)[1], lambda: x * 1), G.ones(2)
+    )
+    assert (
+        "do not change the same" in text
+        and "items" in text
+        and "append" in text
+        and "nothing in the second" in text
+    ), text
     assert items == []
 
 
@@ -203,14 +231,18 @@ def test_cond_03_a_tensor_that_a_branch_stores_is_an_error():
         box.last = x.sin()
         return x * 1
 
-    assert "stores a tensor that it computed" in error_of(lambda x: cond(x.sum() > 0, lambda: branch(x), lambda: branch(x)), G.ones(2))
+    assert "stores a tensor that it computed" in error_of(
+        lambda x: cond(x.sum() > 0, lambda: branch(x), lambda: branch(x)), G.ones(2)
+    )
     assert not hasattr(box, "last")
 
 
 @undisturbed
 def test_cond_04_parameters_used_only_inside_a_branch_are_captured():
     layer = Layer()
-    texts, y = graphs_of(lambda x: cond(x.sum() > 0, lambda a: layer(a), lambda a: a * layer.bias, (x,)), G.ones(3))
+    texts, y = graphs_of(
+        lambda x: cond(x.sum() > 0, lambda a: layer(a), lambda a: a * layer.bias, (x,)), G.ones(3)
+    )
     assert texts[0].split("->")[0].count("requires_grad") == 2
     same(y.detach(), layer(G.ones(3)).detach())
     y.sum().backward()
@@ -221,7 +253,11 @@ def test_cond_05_guards_of_both_branches_hold():
     settings = {"scale": 2.0}
     other = Counter()
     other.n = 3.0
-    f = G.compile(lambda x: cond(x.sum() > 0, lambda: x * settings["scale"], lambda: x * other.n), backend="eager", fullgraph=True)
+    f = G.compile(
+        lambda x: cond(x.sum() > 0, lambda: x * settings["scale"], lambda: x * other.n),
+        backend="eager",
+        fullgraph=True,
+    )
     up, down = G.tensor([1.0]), G.tensor([-1.0])
     assert f(up).tolist() == [2.0] and f(down).tolist() == [-3.0]
     other.n = 5.0  # only the branch that was not taken first reads it
@@ -231,7 +267,9 @@ def test_cond_05_guards_of_both_branches_hold():
 
 
 def run_script(text, **env):
-    run = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env={**os.environ, **env})
+    run = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, env={**os.environ, **env}
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout, run.stderr
 
@@ -339,10 +377,17 @@ def test_cond_09_the_difference_names_object_key_and_both_values():
         table["k"] = value
         return x * 1
 
-    text = error_of(lambda x: cond(x.sum() > 0, lambda: store(box, 1, x), lambda: store(box, 2, x)), G.ones(1))
+    text = error_of(
+        lambda x: cond(x.sum() > 0, lambda: store(box, 1, x), lambda: store(box, 2, x)), G.ones(1)
+    )
     assert "L['box'].n, which was 0: = 1 in the first, = 2 in the second" in text, text
     text = error_of(lambda x: cond(x.sum() > 0, lambda: put(7, x), lambda: put(8, x)), G.ones(1))
-    assert "__closure__[0].cell_contents: ['k'] = 7 in the first" in text and "'k'" in text and "7" in text and "8" in text, text
+    assert (
+        "__closure__[0].cell_contents: ['k'] = 7 in the first" in text
+        and "'k'" in text
+        and "7" in text
+        and "8" in text
+    ), text
     assert Counter.n == 0 and table == {"k": 0}
 
 
@@ -364,17 +409,16 @@ def test_cond_01_a_branch_may_read_nothing_but_how_large_a_tensor_is(backend):
                 same(f(G.ones(3, n), y), python(G.ones(3, n), y))
 
 
-
 # COND-01
 def test_cond_01_what_became_a_number_outside_is_one_in_the_body():
-    """How far the rows of this are apart is how many columns there are: one, if that says nothing."""
+    """How far the rows of this are apart is how many columns there are: one, if that says
+    nothing."""
     f = lambda t: invoke_subgraph(lambda p: p.relu(), t)
     compiled = G.compile(fresh(f), backend="eager", fullgraph=True)
     for n in (16, 0, 1, 7):
         t = G.ones(2, n).transpose(1, 0)
         same(compiled(t), t.relu().contiguous())
         same(f(t), t.relu().contiguous())
-
 
 
 def test_cond_10_branches_may_be_nested_functions():
@@ -389,7 +433,9 @@ def test_cond_10_branches_may_be_nested_functions():
 
         return cond(x.sum() > 0, one, two, (x,))
 
-    assert G.compile(fresh(f), backend="eager", fullgraph=True)(G.tensor([-1.0, -1.0])).tolist() == [-4.0, -4.0]
+    assert G.compile(fresh(f), backend="eager", fullgraph=True)(
+        G.tensor([-1.0, -1.0])
+    ).tolist() == [-4.0, -4.0]
 
 
 @undisturbed
@@ -411,10 +457,14 @@ def test_cond_12_inputs_first_touched_in_a_branch_do_not_collide():
         unused * 3  # read, and of no use to the result
         return x * a
 
-    texts, y = graphs_of(lambda x: cond(x.sum() > 0, true_fn, lambda x: x * b + a, (x,)), G.tensor([-3.0]))
+    texts, y = graphs_of(
+        lambda x: cond(x.sum() > 0, true_fn, lambda x: x * b + a, (x,)), G.tensor([-3.0])
+    )
     assert y.tolist() == [-5.0]
     header = texts[0].split("->")[0]
-    assert header.count("f32[1]") <= 4 and len(set(header.split("%"))) == len(header.split("%")), header
+    assert header.count("f32[1]") <= 4 and len(set(header.split("%"))) == len(
+        header.split("%")
+    ), header
 
 
 @undisturbed
@@ -446,7 +496,9 @@ def test_cond_13_no_node_of_a_branch_stays_outside():
 @undisturbed
 def test_cond_14_a_module_used_by_both_branches_is_there_once():
     layer = Layer()
-    text = graphs_of(lambda x: cond(x.sum() > 0, lambda: layer(x), lambda: layer(x) * 2), G.ones(3))[0][0]
+    text = graphs_of(
+        lambda x: cond(x.sum() > 0, lambda: layer(x), lambda: layer(x) * 2), G.ones(3)
+    )[0][0]
     assert text.split("->")[0].count("requires_grad") == 2, text
 
 
@@ -461,10 +513,25 @@ def test_cond_15_trees_of_tensors():
         )
 
     g = G.compile(fresh(f), backend="eager", fullgraph=True)
-    same(g(G.tensor([1.0])), {"a": G.tensor([2.0]), "b": [G.tensor([2.0]), None], "c": (G.tensor([1.0]), 3)})
-    same(g(G.tensor([-1.0])), {"a": G.tensor([-2.0]), "b": [G.tensor([-3.0]), None], "c": (G.tensor([-1.0]), 3)})
-    assert G.compile(lambda x: cond(x.sum() > 0, lambda: None, lambda: None), backend="eager", fullgraph=True)(G.ones(1)) is None
-    for one, two in [(lambda x: (x, x), lambda x: [x, x]), (lambda x: {"a": x}, lambda x: {"b": x}), (lambda x: (x, 1), lambda x: (x, 2))]:
+    same(
+        g(G.tensor([1.0])),
+        {"a": G.tensor([2.0]), "b": [G.tensor([2.0]), None], "c": (G.tensor([1.0]), 3)},
+    )
+    same(
+        g(G.tensor([-1.0])),
+        {"a": G.tensor([-2.0]), "b": [G.tensor([-3.0]), None], "c": (G.tensor([-1.0]), 3)},
+    )
+    assert (
+        G.compile(
+            lambda x: cond(x.sum() > 0, lambda: None, lambda: None), backend="eager", fullgraph=True
+        )(G.ones(1))
+        is None
+    )
+    for one, two in [
+        (lambda x: (x, x), lambda x: [x, x]),
+        (lambda x: {"a": x}, lambda x: {"b": x}),
+        (lambda x: (x, 1), lambda x: (x, 2)),
+    ]:
         text = error_of(lambda x: cond(x.sum() > 0, one, two, (x,)), G.ones(1))
         assert "different structure" in text and "cond_true_0" in text and "cond_false_0" in text
 
@@ -499,7 +566,11 @@ def test_cond_17_a_change_of_shape_in_place_leaks_nowhere():
 
     x = G.arange(6.0).reshape(2, 3)
     y, shape, a = G.compile(fresh(f), backend="eager", fullgraph=True)(x)
-    assert y.tolist() == [0.0, 6.0, 2.0, 8.0, 4.0, 10.0] and tuple(shape) == (2, 3) and a.shape == (2, 3)
+    assert (
+        y.tolist() == [0.0, 6.0, 2.0, 8.0, 4.0, 10.0]
+        and tuple(shape) == (2, 3)
+        and a.shape == (2, 3)
+    )
 
     def outer(x):
         a = x * 1
@@ -595,7 +666,10 @@ def test_cond_in_cond_with_gradients(backend):
             x = leaf(*values)
             y = run(x)
             (y * y).sum().backward()
-            found.append([y.detach(), x.grad] + [p.grad if p.grad is not None else G.zeros(3) for p in layer.parameters()])
+            found.append(
+                [y.detach(), x.grad]
+                + [p.grad if p.grad is not None else G.zeros(3) for p in layer.parameters()]
+            )
         same(*found)
 
 
@@ -625,7 +699,9 @@ def test_a_write_to_what_was_made_outside_is_an_error():
 @undisturbed
 def test_invoke_subgraph_and_nested_compile_region():
     region = nested_compile_region(lambda x, y: (x * y).tanh())
-    texts, y = graphs_of(lambda x: region(x, x + 1) + invoke_subgraph(lambda a: a.sin(), x), G.ones(2))
+    texts, y = graphs_of(
+        lambda x: region(x, x + 1) + invoke_subgraph(lambda a: a.sin(), x), G.ones(2)
+    )
     same(y, (G.ones(2) * 2).tanh() + G.ones(2).sin())
     assert texts[0].count("= invoke_subgraph") >= 2
 
@@ -639,7 +715,9 @@ def test_a_break_in_a_branch_runs_nothing_and_says_why():
 
 
 def test_results_are_new_tensors():
-    f = G.compile(lambda x: cond(x.sum() > 0, lambda: (x, x), lambda: (x, x)), backend="eager", fullgraph=True)
+    f = G.compile(
+        lambda x: cond(x.sum() > 0, lambda: (x, x), lambda: (x, x)), backend="eager", fullgraph=True
+    )
     x = G.ones(2)
     a, b = f(x)
     a.add_(1)

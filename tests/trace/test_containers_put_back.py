@@ -112,7 +112,18 @@ def made(body):
 
 
 def looked_at():
-    return len(L) + L[0] + D["k"] + len(D) + len(OD) + len(O.l) + len(O.d) + len(NESTED[0]) + len(NESTED[1]) + BYTES[0]
+    return (
+        len(L)
+        + L[0]
+        + D["k"]
+        + len(D)
+        + len(OD)
+        + len(O.l)
+        + len(O.d)
+        + len(NESTED[0])
+        + len(NESTED[1])
+        + BYTES[0]
+    )
 
 
 def operators(f):
@@ -125,11 +136,33 @@ def operators(f):
         return x
 
     return {
-        "cond, first": (lambda p, x: G.cond(p, f, other, (x,)), lambda p, x: f(x) if p else other(x), [(yes, x), (no, x)]),
-        "cond, second": (lambda p, x: G.cond(p, other, f, (x,)), lambda p, x: other(x) if p else f(x), [(yes, x), (no, x)]),
-        "cond, known before": (lambda p, x: G.cond(p, f, other, (x * looked_at(),)), lambda p, x: (f if p else other)(x * looked_at()), [(yes, x), (no, x)]),
-        "while_loop": (lambda x: G.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, f(x)), (G.tensor(0), x))[1], rounds, [(x,)]),
-        "checkpoint": (lambda x: checkpoint(f, x, use_reentrant=False), f, [(G.ones(2, requires_grad=True),)]),
+        "cond, first": (
+            lambda p, x: G.cond(p, f, other, (x,)),
+            lambda p, x: f(x) if p else other(x),
+            [(yes, x), (no, x)],
+        ),
+        "cond, second": (
+            lambda p, x: G.cond(p, other, f, (x,)),
+            lambda p, x: other(x) if p else f(x),
+            [(yes, x), (no, x)],
+        ),
+        "cond, known before": (
+            lambda p, x: G.cond(p, f, other, (x * looked_at(),)),
+            lambda p, x: (f if p else other)(x * looked_at()),
+            [(yes, x), (no, x)],
+        ),
+        "while_loop": (
+            lambda x: G.while_loop(
+                lambda i, x: i < 3, lambda i, x: (i + 1, f(x)), (G.tensor(0), x)
+            )[1],
+            rounds,
+            [(x,)],
+        ),
+        "checkpoint": (
+            lambda x: checkpoint(f, x, use_reentrant=False),
+            f,
+            [(G.ones(2, requires_grad=True),)],
+        ),
     }
 
 
@@ -157,9 +190,12 @@ def test_a_container_that_holds_something_else_is_a_change(operator):
 
 
 def test_the_value_that_was_there_is_guarded():
-    """It is put back as a number of the function's own: where the dict holds another one, that would be a change."""
+    """It is put back as a number of the function's own: where the dict holds another one, that
+    would be a change."""
     fresh()
-    compiled = G.compile(lambda p, x: G.cond(p, made_once, other, (x,)), backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda p, x: G.cond(p, made_once, other, (x,)), backend="eager", fullgraph=True
+    )
     assert compiled(G.tensor(True), G.ones(1)).item() == 6.0
     D["k"] = 3
     with pytest.raises(G.compiler.Unsupported, match="do not change the same"):

@@ -113,7 +113,9 @@ def test_assume_constant_result_is_called_once():
 
     compiled = G.compile(lambda x: x * size(2), backend="eager", fullgraph=True)
     assert compiled(X)[0].item() == compiled(X)[0].item() == 20
-    assert set(calls) == {2} and (len(calls) == 1 or STRESSED or FORCED)  # undone and done again, it is called again
+    assert set(calls) == {2} and (
+        len(calls) == 1 or STRESSED or FORCED
+    )  # undone and done again, it is called again
     assert size(3) == 30
 
 
@@ -127,7 +129,9 @@ def test_assume_constant_result_as_a_method_and_with_an_object():
     config.value, other.value = 2, 5
     compiled = G.compile(lambda x, c: x * c.scale(), backend="eager", fullgraph=True)
     assert compiled(X, config)[0].item() == 2
-    assert compiled(X, other)[0].item() == 5  # another object is not the one that the promise was about
+    assert (
+        compiled(X, other)[0].item() == 5
+    )  # another object is not the one that the promise was about
 
 
 def test_assume_constant_result_needs_known_arguments():
@@ -211,9 +215,14 @@ def test_allow_in_graph_calls_and_never_records_through(backend):
 def test_allow_in_graph_makes_a_node():
     G.compiler.reset()
     text = str(G.compiler.explain(G.compile(around_opaque, backend="eager"))(X, G.ones(2, 3)))
-    assert text.count('host_call "opaque"') == 2 and "[KEPT_WHOLE]" not in text and "1 graph" in text, text
+    assert (
+        text.count('host_call "opaque"') == 2 and "[KEPT_WHOLE]" not in text and "1 graph" in text
+    ), text
     assert "exp" not in text.replace("explain", "")
-    assert G.compile(around_opaque, fullgraph=True)(X, G.ones(2, 3)).item() == around_opaque(X, G.ones(2, 3)).item()
+    assert (
+        G.compile(around_opaque, fullgraph=True)(X, G.ones(2, 3)).item()
+        == around_opaque(X, G.ones(2, 3)).item()
+    )
 
 
 @undisturbed
@@ -334,7 +343,9 @@ def test_forbid_in_graph_is_an_error_where_breaks_are_allowed_too():
     assert never(X)[0].item() == 2
     compiled = G.compile(lambda x: never(x * 2), backend="eager")
     for _ in range(6):  # each time, and not only as often as a break is tried again
-        with pytest.raises(G.compiler.Unsupported, match=r"never must not be called.*\n(.*\n)*.*FORBIDDEN"):
+        with pytest.raises(
+            G.compiler.Unsupported, match=r"never must not be called.*\n(.*\n)*.*FORBIDDEN"
+        ):
             compiled(X)
 
 
@@ -346,7 +357,9 @@ def asks_for_a_break(x):
 
 @undisturbed
 def test_error_on_graph_break_around_a_compiled_function():
-    compiled = G.compile(types.FunctionType(asks_for_a_break.__code__.replace(), globals()), backend="eager")
+    compiled = G.compile(
+        types.FunctionType(asks_for_a_break.__code__.replace(), globals()), backend="eager"
+    )
     want = asks_for_a_break(X).tolist()
     assert quiet(compiled, X).tolist() == want
     for _ in range(6):
@@ -428,7 +441,9 @@ def test_fail_on_recompile_names_the_guard():
     compiled(X)
     with G.compiler.set_stance("fail_on_recompile"):
         compiled(X)
-        with pytest.raises(RuntimeError, match=r"TENSOR L\['x'\]: expected f32\[3\], found f32\[5\]"):
+        with pytest.raises(
+            RuntimeError, match=r"TENSOR L\['x'\]: expected f32\[3\], found f32\[5\]"
+        ):
             compiled(G.ones(5))
 
 
@@ -523,7 +538,9 @@ def changes(items, x):
 
 
 def compiled_changes():
-    return G.compile(types.FunctionType(changes.__code__.replace(), globals(), "changes"), backend="eager")
+    return G.compile(
+        types.FunctionType(changes.__code__.replace(), globals(), "changes"), backend="eager"
+    )
 
 
 @undisturbed

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that data says: nonzero, masks, unique, item() as a size.  They stay in one graph, which serves every count; what a program says of them
-by gramme._check() is checked by each call."""
+"""Sizes that data says: nonzero, masks, unique, item() as a size.  They stay in one graph, which
+serves every count; what a program says of them by gramme._check() is checked by each call."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,12 @@ def nothing_seen_yet(monkeypatch):
 
 def same(a, b):
     if isinstance(a, G.Tensor):
-        return isinstance(b, G.Tensor) and a.dtype == b.dtype and a.shape == b.shape and repr(a.tolist()) == repr(b.tolist())
+        return (
+            isinstance(b, G.Tensor)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and repr(a.tolist()) == repr(b.tolist())
+        )
     if isinstance(a, (tuple, list)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     return type(a) is type(b) and a == b
@@ -39,14 +44,24 @@ PROGRAMS = {
     "a mask of columns": lambda x: x[:, x.sum(0) > 0].tanh(),
     "a mask beside a slice": lambda x: x[1:, x[1] > 0].exp(),
     "masked_select": lambda x: G.masked_select(x, x[0] > 0).sum(),
-    "the count itself": lambda x: (x[x > 0].shape[0] + 1, x[x > 0].relu(), (x > 0).nonzero().numel()),
+    "the count itself": lambda x: (
+        x[x > 0].shape[0] + 1,
+        x[x > 0].relu(),
+        (x > 0).nonzero().numel(),
+    ),
     "a mask of what a mask gave": lambda x: x[x > 0][x[x > 0] > 0.5] * 3,
-    "two counts": lambda x: (x[x > 0].sum(), x[x < 0].tanh(), x[x > 0].reshape(-1, 1) @ x[x < 0].reshape(1, -1)),
+    "two counts": lambda x: (
+        x[x > 0].sum(),
+        x[x < 0].tanh(),
+        x[x > 0].reshape(-1, 1) @ x[x < 0].reshape(1, -1),
+    ),
     "products": lambda x: x[x.sum(1) > 0] @ x.T,
     "made as large": lambda x: G.zeros(x[x > 0].shape[0], 2) + x[x > 0][:, None],
     "unique": lambda x: G.unique((x * 2).long()),
     "unique with all": lambda x: G.unique((x * 2).long(), return_inverse=True, return_counts=True),
-    "unique_consecutive": lambda x: G.unique_consecutive((x > 0).reshape(-1), return_inverse=True, return_counts=True),
+    "unique_consecutive": lambda x: G.unique_consecutive(
+        (x > 0).reshape(-1), return_inverse=True, return_counts=True
+    ),
     "repeat_interleave": lambda x: G.repeat_interleave(x, (x.sum(1) > 0).long() * 2, dim=0) + 1,
     "a part of it": lambda x: (x[x > 0][:3] * 2, x[x > 0].cumsum(0)),
     "joined": lambda x: G.cat([x[x > 0], x[0], x[x < 0]]) * 2,
@@ -77,7 +92,11 @@ def test_one_compilation_serves_a_hundred_counts(backend):
         y = (x @ w).tanh()
         z = y[y > 0]
         i, j = (y > 0.2).nonzero(as_tuple=True)
-        return (z * z).sum() + G.masked_select(y, y < 0).exp().sum() + (y[i, j] * 3).sum(), z, G.unique((y * 4).long())
+        return (
+            (z * z).sum() + G.masked_select(y, y < 0).exp().sum() + (y[i, j] * 3).sum(),
+            z,
+            G.unique((y * 4).long()),
+        )
 
     c = G.compile(f, backend=backend, fullgraph=True)
     before = None
@@ -90,11 +109,17 @@ def test_one_compilation_serves_a_hundred_counts(backend):
             got.append((loss, z, u, a.grad, b.grad))
         assert same(*got), n
         before = before or counters["backend"]["compiles"]
-    assert c.status()["graphs"] == 2 and counters["backend"]["compiles"] == 2 * before, "for the first size, then for all"
+    assert (
+        c.status()["graphs"] == 2 and counters["backend"]["compiles"] == 2 * before
+    ), "for the first size, then for all"
 
 
 def test_what_decides_a_size_is_in_the_graph():
-    text = str(G.compiler.explain(G.compile(lambda x: x[x > 0], backend="tcc", fullgraph=True))(G.randn(4, 4)))
+    text = str(
+        G.compiler.explain(G.compile(lambda x: x[x > 0], backend="tcc", fullgraph=True))(
+            G.randn(4, 4)
+        )
+    )
     assert "index_add" in text and ", 0 breaks" in text, text
 
 
@@ -143,7 +168,10 @@ def test_a_question_that_data_decides_says_what_would_help():
     def negative(x):
         return G.zeros((x > 0).sum().item())
 
-    for f, advice in ((branch, r"gramme\._check \(u0 <= 5\)"), (negative, r"gramme\._check \(0 <= u0\)")):
+    for f, advice in (
+        (branch, r"gramme\._check \(u0 <= 5\)"),
+        (negative, r"gramme\._check \(0 <= u0\)"),
+    ):
         with pytest.raises(G.compiler.Unsupported, match=advice) as error:
             G.compile(f, fullgraph=True)(G.randn(4))
         assert "DATA_DEPENDENT_SIZE" in str(error.value) and "u0 is " in str(error.value)
@@ -250,7 +278,10 @@ def test_what_cannot_go_through_the_stages_breaks_as_before():
         def backward(ctx, g):
             return g * 3
 
-    for f, options in ((lambda x: Twice.apply(x)[x > 0], {}), (lambda x: (x * 2)[x > 0], {"backend": lambda g, inputs: g})):
+    for f, options in (
+        (lambda x: Twice.apply(x)[x > 0], {}),
+        (lambda x: (x * 2)[x > 0], {"backend": lambda g, inputs: g}),
+    ):
         for n in (3, 4, 5):
             got = []
             for g in (f, G.compile(f, **options)):
@@ -270,11 +301,21 @@ def test_functions_in_plain_python():
         G.where(x == 3, x)
     assert G.nonzero(G.tensor(3)).shape == (1, 0) and G.nonzero(G.tensor(0)).shape == (0, 0)
     assert G.argwhere(G.tensor([0.0, -0.0, 2.0])).tolist() == [[2]]
-    assert G.masked_select(x, x > 2).tolist() == [3, 3, 3] and G.masked_select(x, G.tensor([True, False, True])).tolist() == [0, 3, 1, 3]
+    assert G.masked_select(x, x > 2).tolist() == [3, 3, 3] and G.masked_select(
+        x, G.tensor([True, False, True])
+    ).tolist() == [0, 3, 1, 3]
     values, inverse, n = G.unique(x, return_inverse=True, return_counts=True)
-    assert (values.tolist(), inverse.tolist(), n.tolist()) == ([0, 1, 3], [[0, 2, 2], [1, 0, 2]], [2, 1, 3])
+    assert (values.tolist(), inverse.tolist(), n.tolist()) == (
+        [0, 1, 3],
+        [[0, 2, 2], [1, 0, 2]],
+        [2, 1, 3],
+    )
     values, inverse, n = G.unique_consecutive(x, return_inverse=True, return_counts=True)
-    assert (values.tolist(), inverse.tolist(), n.tolist()) == ([0, 3, 1, 0, 3], [[0, 1, 1], [2, 3, 4]], [1, 2, 1, 1, 1])
+    assert (values.tolist(), inverse.tolist(), n.tolist()) == (
+        [0, 3, 1, 0, 3],
+        [[0, 1, 1], [2, 3, 4]],
+        [1, 2, 1, 1, 1],
+    )
     assert G.unique(G.zeros(0)).shape == (0,) and G.zeros(0, 3).nonzero().shape == (0, 2)
     with pytest.raises(RuntimeError, match="bool tensor"):
         G.masked_select(x, x)
@@ -282,7 +323,8 @@ def test_functions_in_plain_python():
 
 @pytest.mark.parametrize("backend", [None, "eager", "tcc"])
 def test_unique_of_slices(backend):
-    """In the order of their elements, as numpy has them; how often each occurs, and which one each slice is."""
+    """In the order of their elements, as numpy has them; how often each occurs, and which one each
+    slice is."""
     rng = np.random.default_rng(4)
     for shape in ((7,), (6, 3), (3, 4, 2), (5, 1, 4), (1, 3), (0, 2)):
         for dim in range(-len(shape), len(shape)):
@@ -291,19 +333,31 @@ def test_unique_of_slices(backend):
             for dtype in (np.int64, np.float32, np.bool_):
                 x = rng.integers(0, 2, shape).astype(dtype)
                 f = lambda t: G.unique(t, return_inverse=True, return_counts=True, dim=dim)
-                h = lambda t: G.unique_consecutive(t, return_inverse=True, return_counts=True, dim=dim)
+                h = lambda t: G.unique_consecutive(
+                    t, return_inverse=True, return_counts=True, dim=dim
+                )
                 if backend:
                     G._dynamo.reset()
                     f, h = G.compile(f, backend=backend), G.compile(h, backend=backend)
                 values, inverse, n = f(G.from_numpy(x.copy()))
                 want = np.unique(x, axis=dim, return_inverse=True, return_counts=True)
                 assert np.array_equal(values.numpy(), want[0]) and values.is_contiguous()
-                assert np.array_equal(inverse.numpy(), want[1].reshape(-1)) and np.array_equal(n.numpy(), want[2])
+                assert np.array_equal(inverse.numpy(), want[1].reshape(-1)) and np.array_equal(
+                    n.numpy(), want[2]
+                )
                 values, inverse, n = h(G.from_numpy(x.copy()))
                 rows = np.moveaxis(x, dim, 0)
-                new = [i for i in range(len(rows)) if i == 0 or not np.array_equal(rows[i], rows[i - 1])]
-                assert np.array_equal(np.moveaxis(values.numpy(), dim, 0), rows[new]) and n.sum() == len(rows)
-                assert np.array_equal(inverse.numpy(), np.searchsorted(new, np.arange(len(rows)), side="right") - 1)
+                new = [
+                    i
+                    for i in range(len(rows))
+                    if i == 0 or not np.array_equal(rows[i], rows[i - 1])
+                ]
+                assert np.array_equal(
+                    np.moveaxis(values.numpy(), dim, 0), rows[new]
+                ) and n.sum() == len(rows)
+                assert np.array_equal(
+                    inverse.numpy(), np.searchsorted(new, np.arange(len(rows)), side="right") - 1
+                )
 
 
 def test_slices_that_unique_refuses():
@@ -319,7 +373,8 @@ def test_slices_that_unique_refuses():
 
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_experts_get_their_tokens_in_one_graph(backend):
-    """where() with a condition alone, rows by what it gives, and a sum back into their places: how mixtures of experts are written."""
+    """where() with a condition alone, rows by what it gives, and a sum back into their places: how
+    mixtures of experts are written."""
 
     def f(x, choice, w):
         out = G.zeros_like(x)

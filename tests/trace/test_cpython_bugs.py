@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong results that CPython's own test modules have shown, each as a small program; and programs that never end.
+"""Wrong results that CPython's own test modules have shown, each as a small program; and programs
+that never end.
 
-Each runs as plain Python, and with every function captured, three times, as the second call may use what the first one left.
+Each runs as plain Python, and with every function captured, three times, as the second call may use
+what the first one left.
 """
 
 import functools
@@ -20,8 +22,11 @@ from stress import ON
 from gramme import _dynamo
 from gramme._dynamo.utils import counters
 
-# A break that is forced at every instruction cuts recordings short, and executes what the recorder would have refused.
-pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="counts what an undisturbed recording does")
+# A break that is forced at every instruction cuts recordings short, and executes what the recorder
+# would have refused.
+pytestmark = pytest.mark.skipif(
+    "break" in os.environ.get("GM_STRESS", ""), reason="counts what an undisturbed recording does"
+)
 
 
 def outcome(program):
@@ -86,11 +91,26 @@ def test_a_class_made_by_c_code_is_allocated_by_its_own_new():
     check(program)
 
 
-@pytest.mark.parametrize("make", [lambda: TupleSubclass(sequence=()), lambda: TupleSubclass((1,), (2,)), lambda: TupleWithInit((1, 2), extra=3).extra,
-                                  lambda: PassesOn(1), lambda: PassesOn(), lambda: Plain(1), lambda: Plain(a=1), lambda: ListSubclass([1], [2]),
-                                  lambda: SetSubclass([1], [2])], ids=range(9))
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TupleSubclass(sequence=()),
+        lambda: TupleSubclass((1,), (2,)),
+        lambda: TupleWithInit((1, 2), extra=3).extra,
+        lambda: PassesOn(1),
+        lambda: PassesOn(),
+        lambda: Plain(1),
+        lambda: Plain(a=1),
+        lambda: ListSubclass([1], [2]),
+        lambda: SetSubclass([1], [2]),
+    ],
+    ids=range(9),
+)
 def test_arguments_that_a_class_does_not_take(make):
-    check(lambda: type(caught(make)).__name__ + str(caught(make) if isinstance(caught(make), tuple) else ""))
+    check(
+        lambda: type(caught(make)).__name__
+        + str(caught(make) if isinstance(caught(make), tuple) else "")
+    )
 
 
 def test_views_of_what_is_inside_of_a_subclass_refer_to_the_instance():
@@ -280,7 +300,9 @@ def test_a_key_that_changes_after_it_was_stored_keeps_its_old_hash():
         k.x = 2
         return s
 
-    check(lambda: (Key(2) in in_dict(), Key(1) in in_dict(), Key(2) in in_set(), Key(1) in in_set()))
+    check(
+        lambda: (Key(2) in in_dict(), Key(1) in in_dict(), Key(2) in in_set(), Key(1) in in_set())
+    )
 
 
 BAD = False
@@ -343,7 +365,12 @@ def test_a_set_whose_element_refers_to_it():
 
 
 def test_the_size_of_a_list_is_that_of_how_it_was_made():
-    check(lambda: (sys.getsizeof(list([0] * 10)) - sys.getsizeof([]), sys.getsizeof([1, 2, 3]) == sys.getsizeof([None] * 3)))
+    check(
+        lambda: (
+            sys.getsizeof(list([0] * 10)) - sys.getsizeof([]),
+            sys.getsizeof([1, 2, 3]) == sys.getsizeof([None] * 3),
+        )
+    )
 
 
 def test_a_look_into_a_dict_runs_no_eq_while_recording():
@@ -469,7 +496,7 @@ def test_a_frame_that_was_left_holds_nothing():
     check(program)
 
 
-# -- Programs that never end, or take too much: a break with a reason, within a second of this process's time
+# -- Programs that never end, or take too much: a break with a reason, within a second of this proce
 
 
 class Forever:
@@ -560,9 +587,26 @@ def huge_tuple():
     return len((0, 1) * len(range(2_000_000)))
 
 
-@pytest.mark.skipif("rollback" in ON, reason="a hash of the whole state after each of a million instructions takes hours")
-@pytest.mark.parametrize("program", [endless_loop, endless_iterator, endless_generator, endless_in_one_instruction, endless_count, endless_set, growing_dict,
-                                     growing_string, growing_tuple, huge_list, huge_tuple])
+@pytest.mark.skipif(
+    "rollback" in ON,
+    reason="a hash of the whole state after each of a million instructions takes hours",
+)
+@pytest.mark.parametrize(
+    "program",
+    [
+        endless_loop,
+        endless_iterator,
+        endless_generator,
+        endless_in_one_instruction,
+        endless_count,
+        endless_set,
+        growing_dict,
+        growing_string,
+        growing_tuple,
+        huge_list,
+        huge_tuple,
+    ],
+)
 def test_an_endless_recording_breaks(program):
     plain = program()
     _dynamo.reset()
@@ -586,7 +630,14 @@ def getattr_that_raises():
     return caught(lambda: Raises().x), hasattr(Plain(), "x"), Raises().y
 
 
-@pytest.mark.parametrize("program, reason", [(recursion, "RECURSION"), (recursion_of_getattr, "RECURSION"), (getattr_that_raises, "EXCEPTION_RAISED")])
+@pytest.mark.parametrize(
+    "program, reason",
+    [
+        (recursion, "RECURSION"),
+        (recursion_of_getattr, "RECURSION"),
+        (getattr_that_raises, "EXCEPTION_RAISED"),
+    ],
+)
 def test_recursion_without_end_and_a_getattr_that_raises_break(program, reason):
     plain = outcome(program).split(":")[0]
     _dynamo.reset()
@@ -608,7 +659,17 @@ def test_containers_that_contain_themselves():
         inner.append(inner)
         own = {}
         own["self"] = own
-        return inner[0] is inner, len(inner), own["self"] is own, loop[0][0] is loop, table["self"] is table, repr(inner), str(own), [loop], table
+        return (
+            inner[0] is inner,
+            len(inner),
+            own["self"] is own,
+            loop[0][0] is loop,
+            table["self"] is table,
+            repr(inner),
+            str(own),
+            [loop],
+            table,
+        )
 
     def compare():
         a, b = [], []

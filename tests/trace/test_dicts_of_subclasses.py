@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dicts whose classes answer in their own way, and keys that are compared as the ints and texts that they are: small programs, each plain and compiled whole."""
+"""Dicts whose classes answer in their own way, and keys that are compared as the ints and texts
+that they are: small programs, each plain and compiled whole."""
 
 import collections
 import enum
@@ -80,30 +81,75 @@ class Text(str):
 
 
 UPDATES = {
-    "a subclass with __setitem__ from a dict": (Sets, lambda x, d: (d.update({"c": 3}), x + len(d))[1]),
+    "a subclass with __setitem__ from a dict": (
+        Sets,
+        lambda x, d: (d.update({"c": 3}), x + len(d))[1],
+    ),
     "from pairs and names": (Sets, lambda x, d: (d.update([("c", 3)], z=4), x + len(d))[1]),
     "from itself": (lambda: Sets(a=1), lambda x, d: (d.update(d), x + len(d))[1]),
     "by |=": (Sets, lambda x, d: (d.__ior__({"c": 3}), x + len(d))[1]),
     "made and updated": (Sets, updated(lambda: Sets({"u": 1}), a=2)),
     "made from a dict": (lambda: {"a": 1}, lambda x, d: x + len(Sets(d))),
     "from something with keys": (Sets, lambda x, d: (d.update(Mapping()), x + len(d))[1]),
-    "a dict from something with keys": (dict, lambda x, d: (d.update(Mapping(), q=1), x + d["u"] + len(d))[1]),
-    "from an OrderedDict with __getitem__": (lambda: Gets(a=1, b=2), lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1]),
-    "a dict from an OrderedDict with __getitem__": (lambda: Gets(a=1, b=2), lambda x, d: x + updated(dict, d)(x, d)[1][1][1]),
-    "a dict from a dict with __getitem__": (lambda: GetsOfDict(a=1, b=2), lambda x, d: x + updated(dict, d)(x, d)[1][1][1]),
-    "an OrderedDict from a dict with __getitem__": (lambda: GetsOfDict(a=1, b=2), lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1]),
-    "from an OrderedDict with keys": (lambda: Lists(a=1, b=2, c=3), lambda x, d: (x, updated(dict, d)(x, d)[1])),
+    "a dict from something with keys": (
+        dict,
+        lambda x, d: (d.update(Mapping(), q=1), x + d["u"] + len(d))[1],
+    ),
+    "from an OrderedDict with __getitem__": (
+        lambda: Gets(a=1, b=2),
+        lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1],
+    ),
+    "a dict from an OrderedDict with __getitem__": (
+        lambda: Gets(a=1, b=2),
+        lambda x, d: x + updated(dict, d)(x, d)[1][1][1],
+    ),
+    "a dict from a dict with __getitem__": (
+        lambda: GetsOfDict(a=1, b=2),
+        lambda x, d: x + updated(dict, d)(x, d)[1][1][1],
+    ),
+    "an OrderedDict from a dict with __getitem__": (
+        lambda: GetsOfDict(a=1, b=2),
+        lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1],
+    ),
+    "from an OrderedDict with keys": (
+        lambda: Lists(a=1, b=2, c=3),
+        lambda x, d: (x, updated(dict, d)(x, d)[1]),
+    ),
     "one with __iter__ from a dict": (Iterates, lambda x, d: (d.update({"c": 3}), x + len(d))[1]),
-    "one with __iter__ from names": (lambda: Iterates(a=1), lambda x, d: (d.update(c=3, e=4), x + len(d))[1]),
+    "one with __iter__ from names": (
+        lambda: Iterates(a=1),
+        lambda x, d: (d.update(c=3, e=4), x + len(d))[1],
+    ),
     "one with __iter__ from pairs": (Iterates, lambda x, d: (d.update([("a", 1)]), x + len(d))[1]),
-    "one with __iter__ to another": (lambda: Iterates(a=1, b=2), lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1]),
-    "one that is turned, listed": (lambda: Turned(a=1, b=2), lambda x, d: (x, list(d), list(d.keys()), list(d.items()), d.popitem())),
-    "one that is turned, moved": (lambda: Turned(a=1, b=2), lambda x, d: (x, d.move_to_end("a"), list(d), list(d.values()))),
-    "a default where there is none": (Sets, lambda x, d: (x, d.setdefault("a", 1), d.setdefault("a", 2), d.setdefault("b"))),
-    "a default by name": (lambda: Sets(a=1), lambda x, d: (x, d.setdefault(key="a", default=5), d.setdefault("c", default=6))),
+    "one with __iter__ to another": (
+        lambda: Iterates(a=1, b=2),
+        lambda x, d: x + updated(collections.OrderedDict, d)(x, d)[1][1][1],
+    ),
+    "one that is turned, listed": (
+        lambda: Turned(a=1, b=2),
+        lambda x, d: (x, list(d), list(d.keys()), list(d.items()), d.popitem()),
+    ),
+    "one that is turned, moved": (
+        lambda: Turned(a=1, b=2),
+        lambda x, d: (x, d.move_to_end("a"), list(d), list(d.values())),
+    ),
+    "a default where there is none": (
+        Sets,
+        lambda x, d: (x, d.setdefault("a", 1), d.setdefault("a", 2), d.setdefault("b")),
+    ),
+    "a default by name": (
+        lambda: Sets(a=1),
+        lambda x, d: (x, d.setdefault(key="a", default=5), d.setdefault("c", default=6)),
+    ),
     "a default of one with __iter__": (Iterates, lambda x, d: (x, d.setdefault("a", 1), len(d))),
-    "a default of one with __contains__": (Knows, lambda x, d: (x, d.setdefault("there", 1), d.setdefault("new", 2))),
-    "a default of one with __getitem__": (lambda: Gets(a=1), lambda x, d: (x, d.setdefault("a", 5), d.setdefault("b", 6))),
+    "a default of one with __contains__": (
+        Knows,
+        lambda x, d: (x, d.setdefault("there", 1), d.setdefault("new", 2)),
+    ),
+    "a default of one with __getitem__": (
+        lambda: Gets(a=1),
+        lambda x, d: (x, d.setdefault("a", 5), d.setdefault("b", 6)),
+    ),
     "a default of a new one": (dict, lambda x, d: (x, Sets(a=1).setdefault("q", 2))),
     "from what is nothing of the kind": (Sets, lambda x, d: d.update(3)),
     "from pairs of three": (Sets, lambda x, d: d.update([(1, 2, 3)])),
@@ -120,7 +166,10 @@ def outcome(run, make):
         result = run(G.ones(1), d)
     except (TypeError, ValueError) as e:
         result = type(e), str(e)
-    values = [v.tolist() if isinstance(v, G.Tensor) else v for v in (result if isinstance(result, tuple) else (result,))]
+    values = [
+        v.tolist() if isinstance(v, G.Tensor) else v
+        for v in (result if isinstance(result, tuple) else (result,))
+    ]
     return values, list(dict.items(d)), list(log)
 
 
@@ -138,7 +187,11 @@ def test_the_last_pair_of_a_dict_that_iterates_in_its_own_way_is_plain_pythons()
             return iter(["b", "a"])
 
     d = Wrong(a=1)
-    assert G.compile(lambda x, d: (d.popitem(), x + len(d))[1], backend="eager")(G.ones(1), d).tolist() == [1.0] and len(d) == 0
+    assert (
+        G.compile(lambda x, d: (d.popitem(), x + len(d))[1], backend="eager")(G.ones(1), d).tolist()
+        == [1.0]
+        and len(d) == 0
+    )
 
 
 # -- Keys that are members of an IntEnum or of a str Enum
@@ -159,7 +212,12 @@ class Bits(enum.IntFlag):
     B = 2
 
 
-T, U, W, PLAIN = {M.A: 2.0, M.B: 3.0}, {S.A: 2.0, S.B: 3.0}, {Bits.A: 2.0}, {1: 7.0, "a": 8.0, 0: 5.0}
+T, U, W, PLAIN = (
+    {M.A: 2.0, M.B: 3.0},
+    {S.A: 2.0, S.B: 3.0},
+    {Bits.A: 2.0},
+    {1: 7.0, "a": 8.0, 0: 5.0},
+)
 
 
 def stores(x, m, s):
@@ -176,7 +234,8 @@ KEYS = {
     "in plain dicts": lambda x, m, s: x * PLAIN[m] + PLAIN[s] + PLAIN[M.B],
     "in": lambda x, m, s: x * (M.A in T) + (s in U) + (5 in T) + ("c" in U) + (Bits.B in W),
     "get": lambda x, m, s: x * T.get(M.B, 9) + T.get(7, 9) + U.get("zz", 1),
-    "items": lambda x, m, s: sum(x * v for k, v in T.items()) + sum(v for k, v in U.items() if k is S.A),
+    "items": lambda x, m, s: sum(x * v for k, v in T.items())
+    + sum(v for k, v in U.items() if k is S.A),
     "keys": lambda x, m, s: x * sum(k for k in T) + len([k.value for k in U]),
     "comparison": lambda x, m, s: x * (T == {0: 2.0, 1: 3.0}) + ({"a": 2.0, "b": 3.0} == U),
     "stored": stores,
@@ -195,7 +254,9 @@ def test_members_that_are_ints_or_texts_are_keys_by_value(name, m, s):
             return repr(e)
 
     G._dynamo.reset()
-    assert result(G.compile(KEYS[name], backend="eager", fullgraph=name not in RAISES)) == result(KEYS[name])
+    assert result(G.compile(KEYS[name], backend="eager", fullgraph=name not in RAISES)) == result(
+        KEYS[name]
+    )
 
 
 @undisturbed
@@ -203,7 +264,10 @@ def test_values_under_such_keys_are_guarded():
     graphs = G.testing.CompileCounter()
     scale = {M.A: 2.0, M.B: 3.0}
     f = G.compile(lambda x, m: x * scale[m] * len(scale), backend=graphs)
-    assert f(G.ones(1), M.A).tolist() == f(G.ones(1), M.A).tolist() == [4.0] and graphs.frame_count == 1
+    assert (
+        f(G.ones(1), M.A).tolist() == f(G.ones(1), M.A).tolist() == [4.0]
+        and graphs.frame_count == 1
+    )
     assert f(G.ones(1), M.B).tolist() == [6.0]
     scale[M.A] = 5.0
     assert f(G.ones(1), M.A).tolist() == [10.0]
@@ -219,5 +283,11 @@ def test_values_under_such_keys_are_guarded():
 @undisturbed
 def test_members_in_items_are_guarded_to_be_those():
     d = {M.A: 2.0}
-    f = G.compile(lambda x, d: sum(x * v * (2 if k is M.A else 3) for k, v in d.items()), backend="eager")
-    assert f(G.ones(1), d).tolist() == [4.0] and f(G.ones(1), {0: 2.0}).tolist() == [6.0] and f(G.ones(1), {M.A: 3.0}).tolist() == [6.0]
+    f = G.compile(
+        lambda x, d: sum(x * v * (2 if k is M.A else 3) for k, v in d.items()), backend="eager"
+    )
+    assert (
+        f(G.ones(1), d).tolist() == [4.0]
+        and f(G.ones(1), {0: 2.0}).tolist() == [6.0]
+        and f(G.ones(1), {M.A: 3.0}).tolist() == [6.0]
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Subclasses of dict and OrderedDict with an __iter__, a __getitem__ or keys of their own: all ways to copy and merge them ask the same methods as in
-plain Python, which differ between dict, OrderedDict and displays."""
+"""Subclasses of dict and OrderedDict with an __iter__, a __getitem__ or keys of their own: all ways
+to copy and merge them ask the same methods as in plain Python, which differ between dict,
+OrderedDict and displays."""
 
 import collections
 import warnings
@@ -69,7 +70,19 @@ class OrderedSimple(collections.OrderedDict):
     pass
 
 
-CLASSES = (Iterated, Both, Items, Keys, Kept, Defaults, OrderedIterated, OrderedItems, OrderedKeys, Simple, OrderedSimple)
+CLASSES = (
+    Iterated,
+    Both,
+    Items,
+    Keys,
+    Kept,
+    Defaults,
+    OrderedIterated,
+    OrderedItems,
+    OrderedKeys,
+    Simple,
+    OrderedSimple,
+)
 
 
 def named(**values):
@@ -128,13 +141,25 @@ def shown(fn, *args):
 def test_a_copy_or_merge_asks_the_methods_that_plain_python_asks(way):
     for cls in CLASSES:
         space = {**globals(), "cls": cls}
-        exec(f"def made(x):\n    y, k = x + 1, cls(a=1, b=2)\n    return y, {way}\ndef given(x, k):\n    y = x + 1\n    return y, {way}\n", space)
+        exec(
+            (
+                f"def made(x):\n    y, k = x + 1, cls(a=1, b=2)\n    return y, {way}\ndef given(x, "
+                f"k):\n    y = x + 1\n    return y, {way}\n"
+            ),
+            space,
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for fn, args in ((space["made"], lambda: ()), (space["given"], lambda: (cls(a=1, b=2),))):
+            for fn, args in (
+                (space["made"], lambda: ()),
+                (space["given"], lambda: (cls(a=1, b=2),)),
+            ):
                 compiled = G.compile(fn, backend="eager")
                 want = shown(fn, *args())
-                assert [shown(compiled, *args()), shown(compiled, *args())] == [want, want], (cls, fn)
+                assert [shown(compiled, *args()), shown(compiled, *args())] == [want, want], (
+                    cls,
+                    fn,
+                )
 
 
 def test_subclasses_without_methods_of_their_own_are_merged_without_a_break():
@@ -144,5 +169,13 @@ def test_subclasses_without_methods_of_their_own_are_merged_without_a_break():
     def reads(x, k):
         return x + len({**k, **collections.OrderedDict(k)}) + len(Kept(k))
 
-    for fn, k in ((merges, Simple(a=1)), (merges, Kept(a=1)), (reads, Simple(a=1)), (reads, OrderedSimple(a=1))):
-        assert G.compile(fn, backend="eager", fullgraph=True)(G.ones(1), k).tolist() == fn(G.ones(1), k).tolist()
+    for fn, k in (
+        (merges, Simple(a=1)),
+        (merges, Kept(a=1)),
+        (reads, Simple(a=1)),
+        (reads, OrderedSimple(a=1)),
+    ):
+        assert (
+            G.compile(fn, backend="eager", fullgraph=True)(G.ones(1), k).tolist()
+            == fn(G.ones(1), k).tolist()
+        )

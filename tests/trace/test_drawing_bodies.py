@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random numbers, and gradients that the program gives, in the bodies of cond and its kin: as plain Python draws and differentiates them.
+"""Random numbers, and gradients that the program gives, in the bodies of cond and its kin: as plain
+Python draws and differentiates them.
 
 How much is drawn is known when it has run: by a branch only if it is taken, by a loop once a round.
 """
@@ -71,7 +72,9 @@ def test_a_branch_draws_when_it_is_taken(start, backend):
 @BACKEND
 def test_branches_draw_differently_much(backend):
     draw = lambda x, n: x * G.rand(n, 4).sum(0)
-    operators = lambda x: cond(x.sum() > 3, lambda x: draw(x, 5), lambda x: draw(x, 2), (x,)) + G.rand(4)
+    operators = lambda x: cond(
+        x.sum() > 3, lambda x: draw(x, 5), lambda x: draw(x, 2), (x,)
+    ) + G.rand(4)
     python = lambda x: (draw(x, 5) if x.sum() > 3 else draw(x, 2)) + G.rand(4)
     for start in (LEAF, X * 0.125):
         agree(operators, python, start, backend=backend)
@@ -81,7 +84,9 @@ def test_branches_draw_differently_much(backend):
 def test_a_loop_draws_once_a_round_and_in_its_test(backend):
     def operators(x):
         go = lambda i, x: (x.abs().sum() + G.rand(()) < 40) & (i < 9)
-        return while_loop(go, lambda i, x: (i + 1, F.dropout(x * 2, 0.25) + 0.5), (G.tensor(0), x))[1] * G.rand(())
+        return while_loop(go, lambda i, x: (i + 1, F.dropout(x * 2, 0.25) + 0.5), (G.tensor(0), x))[
+            1
+        ] * G.rand(())
 
     def python(x):
         i = 0
@@ -109,7 +114,11 @@ def test_a_test_draws_where_no_round_does(backend):
 @BACKEND
 def test_steps_of_a_scan_and_a_map_draw(backend):
     def operators(x):
-        last, all = scan(lambda c, s: (F.dropout(c * s, 0.25), G.bernoulli(s.sigmoid()) * c), x, G.stack([x, x * 0.5, x.cos()]))
+        last, all = scan(
+            lambda c, s: (F.dropout(c * s, 0.25), G.bernoulli(s.sigmoid()) * c),
+            x,
+            G.stack([x, x * 0.5, x.cos()]),
+        )
         return map(lambda s: s * G.rand_like(s), all).sum(0) + last
 
     def python(x):
@@ -136,7 +145,9 @@ def test_steps_of_a_scan_and_a_map_draw(backend):
 def test_a_loop_that_draws_serves_all_sizes(backend):
     def operators(x):
         y = cond(x.sum() > 0, lambda: F.dropout(x, 0.5), lambda: x * 2)
-        return scan(lambda c, s: (c * G.rand_like(c), s + G.rand_like(s)), y, G.stack([y, x]))[1].sum(0) + G.rand_like(x)
+        return scan(lambda c, s: (c * G.rand_like(c), s + G.rand_like(s)), y, G.stack([y, x]))[
+            1
+        ].sum(0) + G.rand_like(x)
 
     def python(x):
         c, all = F.dropout(x, 0.5) if x.sum() > 0 else x * 2, []
@@ -155,10 +166,16 @@ def test_a_loop_that_draws_serves_all_sizes(backend):
 def test_checkpoints_in_branches_and_branches_in_checkpoints(backend):
     def inside(x):
         again = lambda x: F.dropout(x.sin(), 0.5)
-        return cond(x.sum() > 0, lambda: checkpoint(again, x, use_reentrant=False) * 2, lambda: x * 1)
+        return cond(
+            x.sum() > 0, lambda: checkpoint(again, x, use_reentrant=False) * 2, lambda: x * 1
+        )
 
     def around(x):
-        return checkpoint(lambda x: cond(x.sum() > 0, lambda: F.dropout(x.sin(), 0.5) * 2, lambda: x * 1), x, use_reentrant=False)
+        return checkpoint(
+            lambda x: cond(x.sum() > 0, lambda: F.dropout(x.sin(), 0.5) * 2, lambda: x * 1),
+            x,
+            use_reentrant=False,
+        )
 
     def python(x):
         return F.dropout(x.sin(), 0.5) * 2 if x.sum() > 0 else x * 1
@@ -171,7 +188,12 @@ def test_checkpoints_in_branches_and_branches_in_checkpoints(backend):
 def test_modules_in_a_region_that_is_compiled_by_itself(backend):
     G.manual_seed(0)
     layer = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.ReLU(), nn.Dropout(0.25))
-    agree(lambda x: invoke_subgraph(layer, invoke_subgraph(layer, x)), lambda x: layer(layer(x)), X, backend=backend)
+    agree(
+        lambda x: invoke_subgraph(layer, invoke_subgraph(layer, x)),
+        lambda x: layer(layer(x)),
+        X,
+        backend=backend,
+    )
 
 
 def test_what_is_drawn_for_nothing_is_drawn():
@@ -194,7 +216,11 @@ def test_effects_of_branches_that_draw_happen_once():
         seen.append("here")
         return x * G.rand(4)
 
-    f = G.compile(lambda x: cond(x.sum() > 0, branch, branch, (x,)) + G.rand(4), backend="eager", fullgraph=True)
+    f = G.compile(
+        lambda x: cond(x.sum() > 0, branch, branch, (x,)) + G.rand(4),
+        backend="eager",
+        fullgraph=True,
+    )
     want = run(lambda x: x * G.rand(4) + G.rand(4), X)
     assert run(f, X) == want and seen == ["here"] * 2
 
@@ -270,7 +296,9 @@ def test_functions_in_branches_and_loops(backend):
     def operators(x):
         y = cond(x.sum() > 0, lambda: Scaled.apply(x, 3) + 1, lambda: x * 2)
         a, b = invoke_subgraph(lambda x: Two.apply(x, w), y)
-        return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, Scaled.apply(x.sin(), 2)), (G.tensor(0), a * b))[1]
+        return while_loop(
+            lambda i, x: i < 3, lambda i, x: (i + 1, Scaled.apply(x.sin(), 2)), (G.tensor(0), a * b)
+        )[1]
 
     def python(x):
         y = Scaled.apply(x, 3) + 1 if x.sum() > 0 else x * 2
@@ -351,7 +379,8 @@ def scanned(a, b):
         (lambda a, b: cond(a.sum() > 0, lambda: G.linalg.solve(a, b[0]), lambda: a @ b[0]), lambda a, b: G.linalg.solve(a, b[0])),
         (lambda a, b: map(lambda s: G.linalg.solve(a, s), b), lambda a, b: G.stack([G.linalg.solve(a, s) for s in b])),
         (lambda a, b: invoke_subgraph(lambda a: G.linalg.eigh(a)[0] * b[0, 0], a), lambda a, b: G.linalg.eigh(a)[0] * b[0, 0]),
-        (lambda a, b: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, G.linalg.cholesky(a) @ x), (G.tensor(0), b[0]))[1],
+        (lambda a,
+        b: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, G.linalg.cholesky(a) @ x), (G.tensor(0), b[0]))[1],
          lambda a, b: G.linalg.cholesky(a) @ (G.linalg.cholesky(a) @ (G.linalg.cholesky(a) @ b[0]))),
         (scanned, steps),
     ],

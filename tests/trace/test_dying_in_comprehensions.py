@@ -35,19 +35,15 @@ BODIES = {
     "one item": CAPTURED + "r = [d.n for d in [D(1)]][0]" + END,
     "condition": CAPTURED + "r = [d.n for d in [D(1), D(2), D(3)] if d.n > 1][0]" + END,
     "nested": (
-        CAPTURED + "r = [[d.n + e.n for d in [D(1), D(2)]] for e in [D(3), D(4)]][1][1]"
-        + END
+        CAPTURED + "r = [[d.n + e.n for d in [D(1), D(2)]] for e in [D(3), D(4)]][1][1]" + END
     ),
     "nested of one name": (
-        CAPTURED + "r = [[d.n for d in [D(1), D(2)]] for d in [D(3)]][0][1]"
-        + END
+        CAPTURED + "r = [[d.n for d in [D(1), D(2)]] for d in [D(3)]][0][1]" + END
     ),
     "two loops": CAPTURED + "r = [d.n + e.n for e in [D(3), D(4)] for d in [D(1), D(2)]][1]" + END,
     "break inside": CAPTURED + "r = [(d.n, stop())[0] for d in [D(1), D(2)]][1]" + END,
     "assignment": (
-        CAPTURED + "r = [(e := d).n for d in [D(1), D(2)]][1]\n"
-        "log.append('a'); e = 1"
-        + END
+        CAPTURED + "r = [(e := d).n for d in [D(1), D(2)]][1]\n" "log.append('a'); e = 1" + END
     ),
     "deleted before": (
         "d = D(9)\n"
@@ -70,18 +66,15 @@ BODIES = {
     ),
     "captured inside": (
         CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\n"
-        "r = l[1]().n"
-        + END + "\nl = None; log.append('e')"
+        "r = l[1]().n" + END + "\nl = None; log.append('e')"
     ),
     "captured inside, one by one": (
         CAPTURED + "l = [(lambda: d) for d in [D(1), D(2)]]\n"
-        "r = l[1]().n"
-        + END + "\nl.pop(); log.append('p'); l.pop(); log.append('e')"
+        "r = l[1]().n" + END + "\nl.pop(); log.append('p'); l.pop(); log.append('e')"
     ),
     "captured in pairs": (
         CAPTURED + "l = {1: [lambda: d, lambda: d]}\n"
-        "r = l[1][0]().n"
-        + END + "\nl = f = None; log.append('e')"
+        "r = l[1][0]().n" + END + "\nl = f = None; log.append('e')"
     ),
     "class": (
         "class K:\n"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exceptions that compiled programs raise: type, text, line and the names they carry are plain Python's, of the very CPython that runs.
+"""Exceptions that compiled programs raise: type, text, line and the names they carry are plain
+Python's, of the very CPython that runs.
 
-Each line of a table is the body of a function ("\\n" begins another line).  It is called uncaught, caught inside, and from an inlined function; each world has its own module.
+Each line of a table is the body of a function ("\\n" begins another line).  It is called uncaught,
+caught inside, and from an inlined function; each world has its own module.
 """
 
 import sys
@@ -12,7 +14,7 @@ import pytest
 
 import gramme as G
 
-PRELUDE = '''
+PRELUDE = """
 import collections, dataclasses, enum, functools, itertools, operator
 
 class Slots:
@@ -54,7 +56,7 @@ def counting(): yield 1
 slots, lower, hooked, plain, nested, missing, frozen, pair = Slots(), Lower(), Hooked(), Plain(), Inner(), Missing(), Frozen(), Pair(1, 2)
 numbers, table, both, some, queue, ordered, items = [1], {"k": 1}, (1,), {1}, collections.deque([1]), collections.OrderedDict(k=1), Items([1])
 many, own, group, word, empty, no_order = collections.defaultdict(int, k=1), Table(k=1), Group([1]), Word("a"), {}, collections.OrderedDict()
-'''
+"""
 
 ATTRIBUTES = r"""
 slots.w = 1
@@ -103,7 +105,9 @@ del two.x
 len.x
 Color.BLUE
 Color.RED.nope
-""".strip().split("\n")
+""".strip().split(
+    "\n"
+)
 
 CALLS = r"""
 sum("ab", "")
@@ -216,7 +220,9 @@ nope
 print(y)\ny = 1
 Color(3)
 Color["Q"]
-""".strip().split("\n")
+""".strip().split(
+    "\n"
+)
 
 OPERATIONS = r"""
 more = Whole(3); more *= "a"
@@ -298,7 +304,9 @@ f"{'a':d}"
 hash([])
 match plain:\n    case Plain(1):\n        pass
 match 3:\n    case int(1, 2):\n        pass
-""".strip().split("\n")
+""".strip().split(
+    "\n"
+)
 
 FORMS = {
     "uncaught": ("def root():\n{}\n", ""),
@@ -319,8 +327,18 @@ def lines_of(error, file):
 def shown(error, file):
     if error is None:
         return None
-    named = [(name, type(getattr(error, name, None)).__name__) for name in ("obj", "value")] + [("name", getattr(error, "name", None))]
-    return (type(error).__name__, str(error), named, lines_of(error, file), shown(error.__cause__, file), shown(error.__context__, file), error.__suppress_context__)
+    named = [(name, type(getattr(error, name, None)).__name__) for name in ("obj", "value")] + [
+        ("name", getattr(error, "name", None))
+    ]
+    return (
+        type(error).__name__,
+        str(error),
+        named,
+        lines_of(error, file),
+        shown(error.__cause__, file),
+        shown(error.__context__, file),
+        error.__suppress_context__,
+    )
 
 
 def outcome(body, form, compiled):
@@ -337,7 +355,10 @@ def outcome(body, form, compiled):
             result = root()
         except Exception as error:
             return "raised", shown(error, file)
-    return "returned", shown(result, file) if isinstance(result, Exception) else type(result).__name__
+    return (
+        "returned",
+        shown(result, file) if isinstance(result, Exception) else type(result).__name__,
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

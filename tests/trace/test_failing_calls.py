@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A call that fails in a compiled function leaves what it leaves in plain Python.
 
-A table: each operation that fails for some values, with each kind of effect before and behind it.  What is compared with plain Python: the state afterwards, the exception's class and
-text, the functions and lines of its traceback, and the names that the innermost of them has.  Each function is called to fail, then to go well, then to fail again: a compilation must
-not differ from a call that hits.
+A table: each operation that fails for some values, with each kind of effect before and behind it.
+What is compared with plain Python: the state afterwards, the exception's class and text, the
+functions and lines of its traceback, and the names that the innermost of them has.  Each function
+is called to fail, then to go well, then to fail again: a compilation must not differ from a call
+that hits.
 """
 
 import ctypes
@@ -20,7 +22,8 @@ from stress import FORCED, undisturbed
 
 BACKENDS = ["eager", "tcc"]
 
-# Of x, three numbers, m, a matrix, and i, one index that is out of bounds where the call is to fail.
+# Of x, three numbers, m, a matrix, and i, one index that is out of bounds where the call is to
+# fail.
 OPERATIONS = {
     "subscript": "y = x[i]",
     "subscript_of_two": "y = m[i, i]",
@@ -81,9 +84,25 @@ class State:
         g.set_grad_enabled(True)
         grad = None if self.w.grad is None else self.w.grad.tolist()
         (self.w * 1).sum().backward()
-        shown = [v.tolist() if isinstance(v, g.Tensor) else v() if callable(v) else v for v in self.l]
-        return (shown, {k: v.tolist() for k, v in self.d.items()}, self.a, self.ns, self.log, self.t.tolist(), self.t._version, self.v.tolist(), self.v._version, grad, on,
-                g.get_rng_state().tolist(), random.getstate(), self.ref() is None)
+        shown = [
+            v.tolist() if isinstance(v, g.Tensor) else v() if callable(v) else v for v in self.l
+        ]
+        return (
+            shown,
+            {k: v.tolist() for k, v in self.d.items()},
+            self.a,
+            self.ns,
+            self.log,
+            self.t.tolist(),
+            self.t._version,
+            self.v.tolist(),
+            self.v._version,
+            grad,
+            on,
+            g.get_rng_state().tolist(),
+            random.getstate(),
+            self.ref() is None,
+        )
 
 
 def function_of(text, name="f", args="x, m, i, s"):
@@ -114,7 +133,11 @@ def outcome(f, args):
             result = f(*args, state)
             said = ("gave", result.tolist() if isinstance(result, g.Tensor) else result)
     except Exception as error:
-        frames = [(frame.f_code.co_name, line, None if FORCED else sorted(frame.f_locals)) for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename.startswith("<failing")]
+        frames = [
+            (frame.f_code.co_name, line, None if FORCED else sorted(frame.f_locals))
+            for frame, line in traceback.walk_tb(error.__traceback__)
+            if frame.f_code.co_filename.startswith("<failing")
+        ]
         said = type(error), str(error), frames
     finally:
         left = state.text()
@@ -136,7 +159,17 @@ def compare(text, backend, requires_grad=False, good=True):
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_a_failing_operation_has_the_effects_before_it_and_none_behind_it(effect, backend):
     for operation in OPERATIONS.values():
-        compare("\n".join((EFFECTS[effect].replace("$", "1"), operation, EFFECTS[effect].replace("$", "2"), "return y")), backend)
+        compare(
+            "\n".join(
+                (
+                    EFFECTS[effect].replace("$", "1"),
+                    operation,
+                    EFFECTS[effect].replace("$", "2"),
+                    "return y",
+                )
+            ),
+            backend,
+        )
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -149,11 +182,14 @@ def test_an_operation_that_fails_does_so_without_a_reader(operation, backend):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("call, good, bad", [
-    (lambda t: g.nn.functional.one_hot(t, 3), [0, 2], [0, 3]),
-    (lambda t: g.ones(2, dtype=g.int64) // t, [1, 2], [1, 0]),
-    (lambda t: g.arange(2.0).repeat_interleave(t), [1, 2], [1, -1]),
-])
+@pytest.mark.parametrize(
+    "call, good, bad",
+    [
+        (lambda t: g.nn.functional.one_hot(t, 3), [0, 2], [0, 3]),
+        (lambda t: g.ones(2, dtype=g.int64) // t, [1, 2], [1, 0]),
+        (lambda t: g.arange(2.0).repeat_interleave(t), [1, 2], [1, -1]),
+    ],
+)
 def test_a_condition_on_data_is_asked_without_a_reader(call, good, bad, backend):
     def f(t, log):
         log.append(1)
@@ -182,9 +218,16 @@ def test_a_reader_of_the_shape_alone_and_a_value_that_is_written_over_keep_the_c
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("condition", ["n > 0", "n >= 1", "-n < 0", "2 * n > 1", "3 * n - 1 >= 2", "n != -79", "2 * n == 2"])
+@pytest.mark.parametrize(
+    "condition",
+    ["n > 0", "n >= 1", "-n < 0", "2 * n > 1", "3 * n - 1 >= 2", "n != -79", "2 * n == 2"],
+)
 def test_a_check_of_a_number_stands_between_the_writes_around_it(condition, backend):
-    f = function_of(f"n = (i * -10 + 11).item()\ns.l.append(1)\ns.t.add_(1)\ng._check({condition})\ns.l.append(2)\ns.t.add_(2)\nreturn s.t * n")
+    f = function_of(
+        "n = (i * -10 + "
+        f"11).item()\ns.l.append(1)\ns.t.add_(1)\ng._check({condition})\ns.l.append(2)\ns.t.add_(2)\nreturn "
+        "s.t * n"
+    )
     before = g._dynamo.config.capture_scalar_outputs
     g._dynamo.config.capture_scalar_outputs = True
     try:
@@ -212,18 +255,30 @@ def test_inlined_functions_loops_and_comprehensions_have_their_frames(requires_g
     inner = "def inner(a, k):\n    z = a * 2\n    return z[k]\n"
     for text in (
         inner + "s.l.append(1)\nq = x + 1\nr = inner(q, i)\ns.l.append(2)\nreturn r",
-        "out = []\nfor k in range(3):\n    s.l.append(k)\n    out.append(x[i - 2 + k])\nreturn out[-1]",
+        (
+            "out = []\nfor k in range(3):\n    s.l.append(k)\n    out.append(x[i - 2 + k])\nreturn "
+            "out[-1]"
+        ),
         "with g.no_grad():\n    s.a = 1\n    y = x[i]\ns.a = 2\nreturn y",
         "x = x * 1\nx.add_(1)\ns.t.copy_(x.detach())\ny = x[i]\ns.t.zero_()\nreturn y",
-        "s.l.append(g.rand(1))\ng.nn.functional.dropout(x, 0.5)\ny = x[i]\ns.l.append(g.rand(1))\nreturn y",
+        (
+            "s.l.append(g.rand(1))\ng.nn.functional.dropout(x, 0.5)\ny = "
+            "x[i]\ns.l.append(g.rand(1))\nreturn y"
+        ),
     ):
         compare(text, backend, requires_grad)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("operation", [OPERATIONS["subscript"], OPERATIONS["inv"], OPERATIONS["embedding"], BREAKING])
+@pytest.mark.parametrize(
+    "operation", [OPERATIONS["subscript"], OPERATIONS["inv"], OPERATIONS["embedding"], BREAKING]
+)
 def test_the_part_behind_a_break_begins_where_it_began(operation, backend):
-    text = f"s.l.append(1)\ns.t.add_(1)\nk = x * 2\ng._dynamo.graph_break()\ns.l.append(2)\ns.t.add_(2)\n{operation}\ns.l.append(k)\nreturn y"
+    text = (
+        "s.l.append(1)\ns.t.add_(1)\nk = x * "
+        f"2\ng._dynamo.graph_break()\ns.l.append(2)\ns.t.add_(2)\n{operation}\ns.l.append(k)\nreturn "
+        "y"
+    )
     f = function_of(text)
     g.compiler.reset()
     compiled = g.compile(f, backend=backend)
@@ -264,7 +319,9 @@ def test_code_of_a_c_compiler_fails_in_the_same_way(backend):
         g.compile(lambda x: x + 1, backend="cc")(g.ones(1))
     except Exception as error:  # no C compiler
         pytest.skip(str(error))
-    f = function_of("s.l.append(1)\ns.t.add_(1)\ny = x[i]\ns.l.append(random.random())\ny[i]\nreturn y")
+    f = function_of(
+        "s.l.append(1)\ns.t.add_(1)\ny = x[i]\ns.l.append(random.random())\ny[i]\nreturn y"
+    )
     compiled = g.compile(f, backend=backend, options=options)
     for fails in (True, True, True):
         assert outcome(compiled, arguments(fails)) == outcome(f, arguments(fails))
@@ -288,7 +345,17 @@ running_aot.aot = True
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_a_back_end_in_python_that_runs_the_graph_changes_nothing_of_that(effect, backend):
     for operation in ("subscript", "embedding", "scatter"):
-        compare("\n".join((EFFECTS[effect].replace("$", "1"), OPERATIONS[operation], EFFECTS[effect].replace("$", "2"), "return y")), backend)
+        compare(
+            "\n".join(
+                (
+                    EFFECTS[effect].replace("$", "1"),
+                    OPERATIONS[operation],
+                    EFFECTS[effect].replace("$", "2"),
+                    "return y",
+                )
+            ),
+            backend,
+        )
 
 
 @undisturbed
@@ -344,9 +411,18 @@ def with_nodes(text):
 
 NODES = {
     "behind": "s.l.append(1)\ny = noted(x, 1)\ns.t.add_(1)\nz = y[i]\ns.l.append(2)\nreturn z",
-    "two": "s.l.append(random.random())\ny = noted(x, 1)\ns.a = 3\nz = noted(y, 2)\ns.l.append(z[i])\nreturn z",
-    "inlined": "def inner(v):\n    s.l.append(g.rand(2))\n    return noted(v, 2)\ny = inner(noted(x, 1))\ns.d[1] = y\nreturn y[i]",
-    "part": "s.l.append(1)\ng._dynamo.graph_break()\ny = noted(x, 1)\ns.t.add_(1)\nz = noted(y, 2)\nreturn z[i]",
+    "two": (
+        "s.l.append(random.random())\ny = noted(x, 1)\ns.a = 3\nz = noted(y, "
+        "2)\ns.l.append(z[i])\nreturn z"
+    ),
+    "inlined": (
+        "def inner(v):\n    s.l.append(g.rand(2))\n    return noted(v, 2)\ny = inner(noted(x, "
+        "1))\ns.d[1] = y\nreturn y[i]"
+    ),
+    "part": (
+        "s.l.append(1)\ng._dynamo.graph_break()\ny = noted(x, 1)\ns.t.add_(1)\nz = noted(y, "
+        "2)\nreturn z[i]"
+    ),
 }
 
 
@@ -354,12 +430,20 @@ NODES = {
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("requires_grad", (False, True))
 @pytest.mark.parametrize("text", NODES)
-def test_a_function_that_is_a_node_is_called_once_where_the_graph_fails(text, requires_grad, backend):
+def test_a_function_that_is_a_node_is_called_once_where_the_graph_fails(
+    text, requires_grad, backend
+):
     f = with_nodes(NODES[text])
     compiled = g.compile(f, backend=backend)
     RAISES[0] = None
     compiled(*arguments(False, requires_grad), State())  # what the recorder tries is no call
-    for RAISES[0], fails in ((None, True), ((1, ValueError), False), ((2, ValueError), False), (None, False), (None, True)):
+    for RAISES[0], fails in (
+        (None, True),
+        ((1, ValueError), False),
+        ((2, ValueError), False),
+        (None, False),
+        (None, True),
+    ):
         CALLS.clear()
         want, plain = outcome(f, arguments(fails, requires_grad)), CALLS[:]
         CALLS.clear()
@@ -417,24 +501,38 @@ HISTORIES = {
     "rest and names": "a = list_of(x, w, z=w)\ns.append(a)\nreturn a[0][i]",
     "a name": "a = named_only(x * 2, y=w)\ns.append(a * w)\nreturn a[i]",
     "a gradient of its own": "a = own_gradient(x * w)\ns.append(a * w)\nreturn a[i]",
-    "gradients off": "with g.no_grad():\n    a = noted(x * w, 1)\nb = noted(a * x, 1)\ns.append(a)\ns.append(b)\nreturn b[i]",
-    "one of another": "a = noted(noted(x, 1), 1)\ns.append(pair_of(a, w))\ns.append(list_of(a, w, z=a))\nreturn a[i]",
+    "gradients off": (
+        "with g.no_grad():\n    a = noted(x * w, 1)\nb = noted(a * x, "
+        "1)\ns.append(a)\ns.append(b)\nreturn b[i]"
+    ),
+    "one of another": (
+        "a = noted(noted(x, 1), 1)\ns.append(pair_of(a, w))\ns.append(list_of(a, w, z=a))\nreturn "
+        "a[i]"
+    ),
 }
 
 
 def history_outcome(f, fails, of_leaves, twice):
     CALLS.clear()
-    x, w = g.tensor([1.0, 2.0, 3.0], requires_grad=True), g.tensor([0.5, 0.25, 2.0], requires_grad=True)
+    x, w = g.tensor([1.0, 2.0, 3.0], requires_grad=True), g.tensor(
+        [0.5, 0.25, 2.0], requires_grad=True
+    )
     s = []
     try:
-        said = f(*((x, w) if of_leaves else (x * 1, w * 1)), g.tensor([9 if fails else 1]), s).tolist()
+        said = f(
+            *((x, w) if of_leaves else (x * 1, w * 1)), g.tensor([9 if fails else 1]), s
+        ).tolist()
     except IndexError as error:
         said = str(error)
     kinds = [type(v) for v in s]
     tensors = [t for v in s for t in (v if isinstance(v, (list, tuple)) else [v])]
     total = sum((t * t).sum() for t in tensors if t.requires_grad)
     if twice:
-        total = sum(t.sum() for t in g.autograd.grad(total, [x, w], create_graph=True, allow_unused=True) if t is not None)
+        total = sum(
+            t.sum()
+            for t in g.autograd.grad(total, [x, w], create_graph=True, allow_unused=True)
+            if t is not None
+        )
     total.backward()
     calls = [c for c in CALLS if c != "backward"] if twice else CALLS[:]
     grads = [None if t.grad is None else t.grad.tolist() for t in (x, w)]
@@ -446,9 +544,13 @@ def history_outcome(f, fails, of_leaves, twice):
 @undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("text", HISTORIES)
-def test_a_result_of_a_function_that_is_a_node_keeps_its_history_where_the_graph_fails(text, backend):
+def test_a_result_of_a_function_that_is_a_node_keeps_its_history_where_the_graph_fails(
+    text, backend
+):
     f = function_of(HISTORIES[text], args="x, w, i, s")
-    f.__globals__.update({fn.__name__: fn for fn in (noted, pair_of, list_of, named_only, own_gradient)})
+    f.__globals__.update(
+        {fn.__name__: fn for fn in (noted, pair_of, list_of, named_only, own_gradient)}
+    )
     compiled = g.compile(f, backend=backend, fullgraph=True)
     RAISES[0] = None
     history_outcome(compiled, False, True, False)  # what the recorder tries is no call
@@ -456,7 +558,9 @@ def test_a_result_of_a_function_that_is_a_node_keeps_its_history_where_the_graph
     for of_leaves in (True, False):
         for twice in (False, True):
             for fails in (True, False, True):
-                assert history_outcome(compiled, fails, of_leaves, twice) == history_outcome(f, fails, of_leaves, twice)
+                assert history_outcome(compiled, fails, of_leaves, twice) == history_outcome(
+                    f, fails, of_leaves, twice
+                )
 
 
 ORDERED = {
@@ -464,10 +568,16 @@ ORDERED = {
     "unread": "x[i]\nreturn noted(x, 1)",
     "both read": "y = x[i]\nz = noted(x, 1)\nreturn (y * 2).sum() + z.sum()",
     "between two": "a = noted(x, 1)\nx[i]\nreturn a + noted(x, 2)",
-    "among three": "a = noted(x, 1)\ny = x.exp()[i]\nb = noted(x * 2, 2)\nc = noted(x * 3, 3)\nreturn a.sum() + y.sum() + b.sum() + c.sum()",
+    "among three": (
+        "a = noted(x, 1)\ny = x.exp()[i]\nb = noted(x * 2, 2)\nc = noted(x * 3, 3)\nreturn a.sum() "
+        "+ y.sum() + b.sum() + c.sum()"
+    ),
     "read by it": "y = x[i]\nreturn noted(x * y.sum(), 1)",
     "a factorization": "c = g.linalg.inv(m * (i < 3))\nreturn c.sum() + noted(x, 1).sum()",
-    "a branch": "y = g.cond(i.sum() > 2, lambda x, i: x[i], lambda x, i: x[i] + 1, (x, i))\nreturn noted(x, 1)",
+    "a branch": (
+        "y = g.cond(i.sum() > 2, lambda x, i: x[i], lambda x, i: x[i] + 1, (x, i))\nreturn "
+        "noted(x, 1)"
+    ),
     "a condition": "g.nn.functional.one_hot(i, 3)\nreturn noted(x, 1)",
 }
 
@@ -485,13 +595,18 @@ def test_a_function_that_is_a_node_is_not_called_behind_an_operation_that_fails(
             CALLS.clear()
             want, plain = outcome(f, arguments(fails, requires_grad)), CALLS[:]
             CALLS.clear()
-            assert (outcome(compiled, arguments(fails, requires_grad))[0][:2], CALLS) == (want[0][:2], plain)
+            assert (outcome(compiled, arguments(fails, requires_grad))[0][:2], CALLS) == (
+                want[0][:2],
+                plain,
+            )
 
 
 @undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_interrupt_in_a_function_that_is_a_node_comes_as_if_before_the_region(backend):
-    f = with_nodes("s.l.append(random.random())\ns.t.add_(1)\ny = noted(x, 1)\ns.l.append(g.rand(1))\nreturn y")
+    f = with_nodes(
+        "s.l.append(random.random())\ns.t.add_(1)\ny = noted(x, 1)\ns.l.append(g.rand(1))\nreturn y"
+    )
     compiled = g.compile(f, backend=backend)
     for kind in (None, KeyboardInterrupt, SystemExit, None, KeyboardInterrupt):
         RAISES[0] = None if kind is None else (1, kind)
@@ -545,10 +660,19 @@ fail_at.argtypes = [ctypes.c_uint64]
 
 IN_MEMORY = [
     "s.l.append(1)\ny = (x * 2).exp()\ns.l.append(y)\nreturn y + 1",
-    "s.t.add_(1)\ny = x.clone()\ny[i] = 2.0\ns.t.mul_(y.detach())\ns.l.append(g.rand(3))\nreturn y @ m",
+    (
+        "s.t.add_(1)\ny = x.clone()\ny[i] = "
+        "2.0\ns.t.mul_(y.detach())\ns.l.append(g.rand(3))\nreturn y @ m"
+    ),
     "s.t.add_(1)\ny = s.t * x\ns.t.sub_(y.detach())\nreturn y.sum()",
-    "s.t.add_(1)\nbig = x.expand(2000, 3) * 1.5\ny = big.sort(0)[0].cumsum(0)\ns.t.add_(y[-1].detach())\nreturn y.sum()",
-    "s.l.append(1)\nz = g.nn.functional.conv1d(x.reshape(1, 1, 3), m[:1, :2].reshape(1, 1, 2))\ns.l.append(random.random())\nreturn z",
+    (
+        "s.t.add_(1)\nbig = x.expand(2000, 3) * 1.5\ny = "
+        "big.sort(0)[0].cumsum(0)\ns.t.add_(y[-1].detach())\nreturn y.sum()"
+    ),
+    (
+        "s.l.append(1)\nz = g.nn.functional.conv1d(x.reshape(1, 1, 3), m[:1, :2].reshape(1, 1, "
+        "2))\ns.l.append(random.random())\nreturn z"
+    ),
     "s.t.add_(1)\nv = s.t[1:]\nv.mul_(3)\ns.l.append(v)\nreturn s.t * 2",
     "s.t.add_(1)\ny = g.linalg.inv(m)\ns.t.add_(y[0].detach())\nreturn y",
 ]
@@ -586,7 +710,10 @@ def test_a_graph_without_memory_leaves_what_plain_python_leaves(text, requires_g
         have = without_memory(compiled, k, requires_grad)
         assert have[:2] in right, k
         told += have[2]
-    assert any("failed where plain Python did not" in message and "MemoryError" in message for message in told)
+    assert any(
+        "failed where plain Python did not" in message and "MemoryError" in message
+        for message in told
+    )
 
 
 # -- Backward
@@ -628,7 +755,9 @@ def test_a_backward_that_fails_leaves_the_gradients_that_were_complete(text, bac
             said = str(error)
         with pytest.raises((RuntimeError, IndexError)):
             loss.backward()
-        return said, [None if t.grad is None else t.grad.tolist() for t in (args[0], state.w, state.v)]
+        return said, [
+            None if t.grad is None else t.grad.tolist() for t in (args[0], state.w, state.v)
+        ]
 
     for fails in (True, False, True):
         have, want = run(compiled, fails), run(f, fails)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects with finalizers that containers, attributes and iterators let go of: the finalizers run where they run in plain Python."""
+"""Objects with finalizers that containers, attributes and iterators let go of: the finalizers run
+where they run in plain Python."""
 
 import collections
 import types
@@ -30,7 +31,9 @@ def fresh():
     L, D = [Mortal(1), Mortal(2)], {"a": Mortal(3), "b": Mortal(4)}
     Q, o = collections.deque([Mortal(5), Mortal(6)], 2), Thing()
     o.p, o.q = Mortal(7), Mortal(8)
-    OD, DD = collections.OrderedDict(a=Mortal(9), b=Mortal(10)), collections.defaultdict(int, a=Mortal(11))
+    OD, DD = collections.OrderedDict(a=Mortal(9), b=Mortal(10)), collections.defaultdict(
+        int, a=Mortal(11)
+    )
     space = types.SimpleNamespace(z=Mortal(12))
     log.clear()
 
@@ -65,9 +68,18 @@ BODIES = [
     "v = Q.popleft(); mark(); v = None; mark()",
     "Q.append(1); mark(); Q.clear(); mark()",
     "a = Mortal(20); a.__dict__['q'] = Mortal(21); mark(); a.__dict__.clear(); mark(); a.n = 22",
-    "it = iter([Mortal(20), Mortal(21)])\n    for d in it: y = y + d.n; mark()\n    d = None; mark(); it = None; mark()",
-    "it = reversed((Mortal(20), Mortal(21)))\n    for d in it: y = y + d.n; mark()\n    d = None; mark(); it = None; mark()",
-    "it = iter({'a': Mortal(20), 'b': Mortal(21)}.values())\n    for d in it: y = y + d.n; mark()\n    d = None; mark(); it = None; mark()",
+    (
+        "it = iter([Mortal(20), Mortal(21)])\n    for d in it: y = y + d.n; mark()\n    d = None; "
+        "mark(); it = None; mark()"
+    ),
+    (
+        "it = reversed((Mortal(20), Mortal(21)))\n    for d in it: y = y + d.n; mark()\n    d = "
+        "None; mark(); it = None; mark()"
+    ),
+    (
+        "it = iter({'a': Mortal(20), 'b': Mortal(21)}.values())\n    for d in it: y = y + d.n; "
+        "mark()\n    d = None; mark(); it = None; mark()"
+    ),
 ]
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small forms of what fuzz/state_programs.py found: each program gives, compiled, what plain Python gives."""
+"""Small forms of what fuzz/state_programs.py found: each program gives, compiled, what plain Python
+gives."""
 
 import collections
 import functools
@@ -28,10 +29,25 @@ def exhaust(it):
     return it
 
 
-@pytest.mark.parametrize("make", [
-    lambda xs, d: iter(xs), lambda xs, d: iter(d), lambda xs, d: iter(d.items()), lambda xs, d: iter(d.values()), lambda xs, d: iter("ab"), lambda xs, d: iter((1, 2)), lambda xs, d: iter(range(3)), lambda xs, d: reversed(xs),
-    lambda xs, d: reversed("ab"), lambda xs, d: zip(xs, "ab"), lambda xs, d: map(str, xs), lambda xs, d: enumerate(xs, 4), lambda xs, d: filter(None, xs), lambda xs, d: zip(),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda xs, d: iter(xs),
+        lambda xs, d: iter(d),
+        lambda xs, d: iter(d.items()),
+        lambda xs, d: iter(d.values()),
+        lambda xs, d: iter("ab"),
+        lambda xs, d: iter((1, 2)),
+        lambda xs, d: iter(range(3)),
+        lambda xs, d: reversed(xs),
+        lambda xs, d: reversed("ab"),
+        lambda xs, d: zip(xs, "ab"),
+        lambda xs, d: map(str, xs),
+        lambda xs, d: enumerate(xs, 4),
+        lambda xs, d: filter(None, xs),
+        lambda xs, d: zip(),
+    ],
+)
 def test_an_ended_iterator_keeps_its_type(make):
     def root(xs, d):
         return exhaust(make(xs, d))
@@ -45,10 +61,18 @@ def test_an_ended_iterator_keeps_its_type(make):
     assert list(got) == list(plain) == []
 
 
-@pytest.mark.parametrize("make", [
-    lambda d: iter(d.items()), lambda d: iter(d.keys()), lambda d: iter(d.values()), lambda d: iter(d),
-])
-@pytest.mark.parametrize("kind", [collections.OrderedDict, dict, lambda: collections.defaultdict(int)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda d: iter(d.items()),
+        lambda d: iter(d.keys()),
+        lambda d: iter(d.values()),
+        lambda d: iter(d),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", [collections.OrderedDict, dict, lambda: collections.defaultdict(int)]
+)
 def test_an_ended_iterator_keeps_its_type_when_its_dict_was_empty(make, kind):
     def root(d):
         it = make(d)
@@ -79,12 +103,22 @@ def test_zip_asks_its_iterators_again_after_its_end():
     assert got == plain
 
 
-@pytest.mark.parametrize("fn", [
-    lambda o, f: o.copy(), lambda o, f: f.copy(), lambda o, f: o | {}, lambda o, f: f | {"b": 2}, lambda o, f: collections.OrderedDict(a=1, b=2) == collections.OrderedDict(b=2, a=1),
-    lambda o, f: collections.OrderedDict(a=1, b=2) == {"b": 2, "a": 1}, lambda o, f: o == collections.OrderedDict(a=1),
-])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda o, f: o.copy(),
+        lambda o, f: f.copy(),
+        lambda o, f: o | {},
+        lambda o, f: f | {"b": 2},
+        lambda o, f: collections.OrderedDict(a=1, b=2) == collections.OrderedDict(b=2, a=1),
+        lambda o, f: collections.OrderedDict(a=1, b=2) == {"b": 2, "a": 1},
+        lambda o, f: o == collections.OrderedDict(a=1),
+    ],
+)
 def test_dicts_of_other_classes_keep_class_and_order(fn):
-    (plain,), (got,) = both(fn, lambda: (collections.OrderedDict(a=1), collections.defaultdict(list, a=[1])))
+    (plain,), (got,) = both(
+        fn, lambda: (collections.OrderedDict(a=1), collections.defaultdict(list, a=[1]))
+    )
     assert type(got) is type(plain)
     assert got == plain
 
@@ -133,7 +167,10 @@ def test_an_iterator_of_a_list_subclass_leaves_with_it():
         next(it)
         return it, iter(Items([3])), items, words.items(), words
 
-    for it, only, items, view, words in (both(root, lambda: ())[0][0], both(root, lambda: ())[1][0]):
+    for it, only, items, view, words in (
+        both(root, lambda: ())[0][0],
+        both(root, lambda: ())[1][0],
+    ):
         items.append(5)
         words["b"] = 2
         assert list(it) == [2, 5]
@@ -141,9 +178,16 @@ def test_an_iterator_of_a_list_subclass_leaves_with_it():
         assert len(view) == 2
 
 
-@pytest.mark.parametrize("change", [
-    lambda o, k: o.__setitem__("a", 3), lambda o, k: o.move_to_end("b"), lambda o, k: o.move_to_end("a"), lambda o, k: (o.pop(k), o.__setitem__(k, 4)), lambda o, k: o.__setitem__("z", 4),
-])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda o, k: o.__setitem__("a", 3),
+        lambda o, k: o.move_to_end("b"),
+        lambda o, k: o.move_to_end("a"),
+        lambda o, k: (o.pop(k), o.__setitem__(k, 4)),
+        lambda o, k: o.__setitem__("z", 4),
+    ],
+)
 def test_an_ordered_dict_that_changes_while_it_is_walked(change):
     def root():
         seen, o = [], collections.OrderedDict(a=1, b=2)
@@ -159,7 +203,9 @@ def test_an_ordered_dict_that_changes_while_it_is_walked(change):
     assert got == plain
 
 
-@pytest.mark.parametrize("make", [lambda: {"a": 1, "b": 2}, lambda: collections.OrderedDict(a=1, b=2)])
+@pytest.mark.parametrize(
+    "make", [lambda: {"a": 1, "b": 2}, lambda: collections.OrderedDict(a=1, b=2)]
+)
 def test_a_change_is_seen_by_the_iterator_that_a_break_hands_over(make):
     def root(d):
         seen = []
@@ -198,7 +244,11 @@ def test_a_dict_that_becomes_an_objects_own_is_another_call(first):
         return d["v"]
 
     compiled = G.compile(f, backend="eager")
-    for make in (lambda: (Holder(0), {"v": 5}), lambda: (lambda o: (o, vars(o)))(Holder(0)), lambda: (Holder(0), {"v": 7})):
+    for make in (
+        lambda: (Holder(0), {"v": 5}),
+        lambda: (lambda o: (o, vars(o)))(Holder(0)),
+        lambda: (Holder(0), {"v": 7}),
+    ):
         assert compiled(*make()) == f(*make())
 
 
@@ -241,6 +291,7 @@ def test_a_refused_operation_in_place_names_itself():
 
 # -- One object in two places --
 
+
 class Bound:
     def method(self):
         return 1
@@ -254,10 +305,24 @@ HELD = [1]
 OBJECT = Bound()
 
 
-@pytest.mark.parametrize("make", [
-    lambda i: slice(i, 2), lambda i: OBJECT.method, lambda i: Bound().method, lambda i: Bound.maker, lambda i: HELD.append, lambda i: [i].append, lambda i: "ab".upper, lambda i: super(Bound, OBJECT), lambda i: iter(HELD),
-    lambda i: functools.partial(len, HELD), lambda i: (i, HELD), lambda i: {}.items(), lambda i: (lambda: i),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda i: slice(i, 2),
+        lambda i: OBJECT.method,
+        lambda i: Bound().method,
+        lambda i: Bound.maker,
+        lambda i: HELD.append,
+        lambda i: [i].append,
+        lambda i: "ab".upper,
+        lambda i: super(Bound, OBJECT),
+        lambda i: iter(HELD),
+        lambda i: functools.partial(len, HELD),
+        lambda i: (i, HELD),
+        lambda i: {}.items(),
+        lambda i: (lambda: i),
+    ],
+)
 def test_what_is_made_once_is_one_object_wherever_it_is_stored(make):
     def root(held, i):
         x = make(i)
@@ -352,7 +417,19 @@ def stored_and_replaced(out):
     out.append(1)
 
 
-@pytest.mark.parametrize("program", [rebound, rebound_to_another, deleted, left_in_a_loop, in_a_list, below_a_map, never_stored, stored_and_replaced])
+@pytest.mark.parametrize(
+    "program",
+    [
+        rebound,
+        rebound_to_another,
+        deleted,
+        left_in_a_loop,
+        in_a_list,
+        below_a_map,
+        never_stored,
+        stored_and_replaced,
+    ],
+)
 def test_what_dies_in_between_dies_at_its_place(program):
     def shown(fn):
         out = []
@@ -475,7 +552,15 @@ def unpacked_into_a_set(out):
 
 @pytest.mark.parametrize(
     "program",
-    [keys_of_a_dict, entries_of_a_dict, entries_that_are_none, elements_of_a_set, elements_of_a_frozenset, added_to_a_set, unpacked_into_a_set],
+    [
+        keys_of_a_dict,
+        entries_of_a_dict,
+        entries_that_are_none,
+        elements_of_a_set,
+        elements_of_a_frozenset,
+        added_to_a_set,
+        unpacked_into_a_set,
+    ],
 )
 def test_what_cannot_be_hashed_ends_the_iteration(program):
     def shown(fn):
@@ -621,10 +706,19 @@ def a_slice_replaced_while_it_shrinks(xs):
 
 
 @pytest.mark.parametrize("kind", [list, collections.deque, collections.UserList])
-@pytest.mark.parametrize("program", [
-    extended_by_pairs_of_itself, added_to_in_place, extended_by_what_depends_on_its_length, extended_by_a_generator_over_itself,
-    extended_until_it_raises, extended_by_what_takes_away, a_slice_replaced_while_it_grows, a_slice_replaced_while_it_shrinks,
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        extended_by_pairs_of_itself,
+        added_to_in_place,
+        extended_by_what_depends_on_its_length,
+        extended_by_a_generator_over_itself,
+        extended_until_it_raises,
+        extended_by_what_takes_away,
+        a_slice_replaced_while_it_grows,
+        a_slice_replaced_while_it_shrinks,
+    ],
+)
 @pytest.mark.parametrize("n", [1, 3, 4])
 def test_a_container_is_extended_one_by_one(program, kind, n):
     def root(xs, x):
@@ -663,7 +757,25 @@ def test_vars_of_what_has_no_attributes_of_its_own(thing):
     assert got[1:] == plain[1:]
 
 
-@pytest.mark.parametrize("thing", [set(), [], [("a", 1)], (), "", None, 3, {1: 2}, collections.OrderedDict(a=1), collections.Counter("ab"), types.MappingProxyType({"k": 1}), collections.ChainMap({"k": 1}), G.ones(2)], ids=repr)
+@pytest.mark.parametrize(
+    "thing",
+    [
+        set(),
+        [],
+        [("a", 1)],
+        (),
+        "",
+        None,
+        3,
+        {1: 2},
+        collections.OrderedDict(a=1),
+        collections.Counter("ab"),
+        types.MappingProxyType({"k": 1}),
+        collections.ChainMap({"k": 1}),
+        G.ones(2),
+    ],
+    ids=repr,
+)
 def test_two_stars_in_a_display_take_mappings_alone(thing):
     def root(thing):
         return [{**thing, "z": x} for x in (1, 2)]
@@ -690,7 +802,22 @@ class Index:
         return 3
 
 
-@pytest.mark.parametrize("args", [("a",), (None,), (1, [1]), ((),), (1j,), (True,), (1, 0.5), (Index(),), (Index(), Index()), (2, "a")], ids=repr)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("a",),
+        (None,),
+        (1, [1]),
+        ((),),
+        (1j,),
+        (True,),
+        (1, 0.5),
+        (Index(),),
+        (Index(), Index()),
+        (2, "a"),
+    ],
+    ids=repr,
+)
 def test_what_count_takes_for_a_number(args):
     def program(x):
         try:
@@ -703,11 +830,26 @@ def test_what_count_takes_for_a_number(args):
             return str(error), x + 1
 
     want, have = program(G.ones(2)), G.compile(program, backend="eager")(G.ones(2))
-    assert repr(want[:-1]).replace("Index object at", "").split(" 0x")[0] == repr(have[:-1]).replace("Index object at", "").split(" 0x")[0]
+    assert (
+        repr(want[:-1]).replace("Index object at", "").split(" 0x")[0]
+        == repr(have[:-1]).replace("Index object at", "").split(" 0x")[0]
+    )
 
 
 @pytest.mark.parametrize("start", [(), (0.1,), (0,)])
-@pytest.mark.parametrize("items", [[0.1] * 10, [1, 0.1, 2, 0.3], [0.1, 1, 1e100, 0.1, -1e100], [True, 0.1, 0.2], [0.1, 10**30, 0.2], [0.1, 0.2, 0.3, "a"], [0.1] * 9 + [1j, 0.1]], ids=repr)
+@pytest.mark.parametrize(
+    "items",
+    [
+        [0.1] * 10,
+        [1, 0.1, 2, 0.3],
+        [0.1, 1, 1e100, 0.1, -1e100],
+        [True, 0.1, 0.2],
+        [0.1, 10**30, 0.2],
+        [0.1, 0.2, 0.3, "a"],
+        [0.1] * 9 + [1j, 0.1],
+    ],
+    ids=repr,
+)
 def test_sum_adds_floats_as_this_python_does(items, start):
     """Since 3.12 it carries along what they lose."""
 
@@ -736,19 +878,41 @@ def test_a_builtin_value_looks_into_what_declines_to_be_compared(value):
         pass
 
     def root(k, v, plain):
-        return [k == v, v == k, k != v, v != k, k == k.__class__(v), k == None, k == plain, plain == v]  # noqa: E711
+        return [
+            k == v,
+            v == k,
+            k != v,
+            v != k,
+            k == k.__class__(v),
+            k == None,
+            k == plain,
+            plain == v,
+        ]  # noqa: E711
 
     (want,), (got,) = both(root, lambda: (Declines(value), value, Plain(value)))
     assert got == want
 
 
-@pytest.mark.parametrize("value", [v for v in VALUES if type(v) in (int, float, str, bytes)], ids=lambda v: type(v).__name__)
-@pytest.mark.parametrize("how", ["k < None", "k >= None", "k + None", "k | None", "None + k", "'a' * k", "k * k", "k @ 1"])
+@pytest.mark.parametrize(
+    "value",
+    [v for v in VALUES if type(v) in (int, float, str, bytes)],
+    ids=lambda v: type(v).__name__,
+)
+@pytest.mark.parametrize(
+    "how",
+    ["k < None", "k >= None", "k + None", "k | None", "None + k", "'a' * k", "k * k", "k @ 1"],
+)
 def test_a_type_error_names_the_class_of_the_object(value, how):
     class Named(type(value)):
         pass
 
     space = {}
-    exec(f"def root(k):\n    try:\n        return {how}\n    except TypeError as e:\n        return str(e)\n", space)
+    exec(
+        (
+            f"def root(k):\n    try:\n        return {how}\n    except TypeError as e:\n        "
+            "return str(e)\n"
+        ),
+        space,
+    )
     (want,), (got,) = both(space["root"], lambda: (Named(value),))
     assert got == want

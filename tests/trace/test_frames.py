@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A function that is taken up in its middle has the variables of plain Python wherever a program looks at its frame: tracebacks, debuggers, helpers
-that look up their caller's names, dicts of variables."""
+"""A function that is taken up in its middle has the variables of plain Python wherever a program
+looks at its frame: tracebacks, debuggers, helpers that look up their caller's names, dicts of
+variables."""
 
 import bdb
 import contextlib
@@ -36,8 +37,13 @@ def caller():
 
 
 def variables(frame):
-    """Names and texts, without addresses; since 3.12 the variables of comprehensions are among them."""
-    texts = ((name, re.sub("0x[0-9a-f]+", "0x", str(value))) for name, value in frame.f_locals.items() if not inspect.isframe(value))
+    """Names and texts, without addresses; since 3.12 the variables of comprehensions are among
+    them."""
+    texts = (
+        (name, re.sub("0x[0-9a-f]+", "0x", str(value)))
+        for name, value in frame.f_locals.items()
+        if not inspect.isframe(value)
+    )
     return sorted(texts)
 
 
@@ -45,7 +51,10 @@ def of_traceback(error):
     """The user's frames of an exception: name, line, columns, variables."""
     found = []
     for frame, line in traceback.walk_tb(error.__traceback__):
-        if frame.f_code.co_filename == __file__ and frame.f_code.co_name not in ("shown", "of_a_kept_error"):
+        if frame.f_code.co_filename == __file__ and frame.f_code.co_name not in (
+            "shown",
+            "of_a_kept_error",
+        ):
             found.append((frame.f_code.co_name, line, variables(frame)))
     return found
 
@@ -137,7 +146,9 @@ def the_stack_of_a_helper(x):
 
 
 def columns():
-    return tuple(inspect.getframeinfo(sys._getframe(1)).positions), tuple(inspect.stack()[0].positions)
+    return tuple(inspect.getframeinfo(sys._getframe(1)).positions), tuple(
+        inspect.stack()[0].positions
+    )
 
 
 def the_columns_of_a_call(x):
@@ -222,7 +233,10 @@ def text_of_an_error_that_is_kept(x):
     except ValueError as e:
         kept.append(e)
     w = y + 3
-    return w.tolist(), "".join(traceback.format_exception(kept.pop())).split("most recent call last")[1]
+    return (
+        w.tolist(),
+        "".join(traceback.format_exception(kept.pop())).split("most recent call last")[1],
+    )
 
 
 # -- Names that are no variables
@@ -318,10 +332,40 @@ def an_assertion(x):
     assert x is None
 
 
-LOOKS = [own_frame, own_names_after_a_break, names_of_a_helper, dead_tensors_of_another_part, inner_names, names_of_two_up, a_frame_that_is_kept,
-         the_stack, the_stack_of_a_helper, the_columns_of_a_call, in_a_loop, of_a_cell, in_a_comprehension, rebound, deleted, in_a_with_block, in_a_handler,
-         of_an_error_that_is_kept, text_of_an_error_that_is_kept, put_into_locals, one_dict_of_variables, bound_by_exec, bound_by_exec_and_evaluated]
-RAISES = [raised, raised_in_a_callee, raised_in_a_callee_behind_breaks, shapes_that_do_not_fit, a_name_that_is_nowhere, a_key_that_is_missing, an_assertion]
+LOOKS = [
+    own_frame,
+    own_names_after_a_break,
+    names_of_a_helper,
+    dead_tensors_of_another_part,
+    inner_names,
+    names_of_two_up,
+    a_frame_that_is_kept,
+    the_stack,
+    the_stack_of_a_helper,
+    the_columns_of_a_call,
+    in_a_loop,
+    of_a_cell,
+    in_a_comprehension,
+    rebound,
+    deleted,
+    in_a_with_block,
+    in_a_handler,
+    of_an_error_that_is_kept,
+    text_of_an_error_that_is_kept,
+    put_into_locals,
+    one_dict_of_variables,
+    bound_by_exec,
+    bound_by_exec_and_evaluated,
+]
+RAISES = [
+    raised,
+    raised_in_a_callee,
+    raised_in_a_callee_behind_breaks,
+    shapes_that_do_not_fit,
+    a_name_that_is_nowhere,
+    a_key_that_is_missing,
+    an_assertion,
+]
 
 
 def shown(fn):
@@ -346,7 +390,11 @@ def test_a_frame_that_outlives_its_call_holds_what_the_variables_were_at_its_end
     for fn in (a_frame_that_outlives_the_call, compiled, compiled):
         assert fn(G.ones(1)) == [3.0]
         frame = kept.pop()
-        assert variables(frame) == [("x", "tensor([1.])"), ("y", "tensor([2.])"), ("z", "tensor([3.])")]
+        assert variables(frame) == [
+            ("x", "tensor([1.])"),
+            ("y", "tensor([2.])"),
+            ("z", "tensor([3.])"),
+        ]
         frame.clear()
         assert variables(frame) == []
 
@@ -366,14 +414,22 @@ def test_a_frame_shows_the_arguments_of_the_original():
         while tb.tb_next:
             tb = tb.tb_next
         code = tb.tb_frame.f_code
-        return str(inspect.getargvalues(tb.tb_frame)), inspect.formatargvalues(*inspect.getargvalues(tb.tb_frame)), code.co_argcount, code.co_kwonlyargcount
+        return (
+            str(inspect.getargvalues(tb.tb_frame)),
+            inspect.formatargvalues(*inspect.getargvalues(tb.tb_frame)),
+            code.co_argcount,
+            code.co_kwonlyargcount,
+        )
 
     def plainly(text):
         return sorted(text[0].replace(")", ",").split(",")), text[1:]
 
     compiled = G.compile(with_arguments_of_all_kinds, backend="eager")
     want = arguments(with_arguments_of_all_kinds)
-    assert [plainly(arguments(compiled)), plainly(arguments(compiled))] == [plainly(want), plainly(want)]
+    assert [plainly(arguments(compiled)), plainly(arguments(compiled))] == [
+        plainly(want),
+        plainly(want),
+    ]
 
 
 def test_a_tensor_with_a_history_is_kept_where_the_step_raises_or_looks():
@@ -396,9 +452,12 @@ def test_a_debugger_after_the_failure_finds_each_variable():
     out = io.StringIO()
     with pytest.raises(KeyError) as caught:
         compiled(G.ones(1))
-    debugger = pdb.Pdb(stdin=io.StringIO("p k, u\nup\np j, m, x\nq\n"), stdout=out, nosigint=True, readrc=False)
+    debugger = pdb.Pdb(
+        stdin=io.StringIO("p k, u\nup\np j, m, x\nq\n"), stdout=out, nosigint=True, readrc=False
+    )
     debugger.reset()
     debugger.interaction(None, caught.value.__traceback__)
-    assert "(tensor([4.]), 3)" in out.getvalue() and "(tensor([2.]), tensor([4.]), tensor([1.]))" in out.getvalue()
-
-
+    assert (
+        "(tensor([4.]), 3)" in out.getvalue()
+        and "(tensor([2.]), tensor([4.]), tensor([1.]))" in out.getvalue()
+    )

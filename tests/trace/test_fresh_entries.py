@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code that runs while a call is compiled changes what the call has read: that call is plain Python's, and so is its result."""
+"""Code that runs while a call is compiled changes what the call has read: that call is plain
+Python's, and so is its result."""
 
 import gc
 import linecache

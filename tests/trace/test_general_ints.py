@@ -19,23 +19,38 @@ def results(f, calls, **options):
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("f", [
-    lambda a, b: a * b,
-    lambda a, b: a * b * b,
-    lambda a, b: -(a * b),
-    lambda a, b: a * b % 7,
-    lambda a, b: a * b // 3,
-    lambda a, b: a * b - b * a * 3,
-    lambda a, b: (a + b) * (a - b),
-    lambda a, b: a * b > 5,
-    lambda a, b: a * 2**30 * 2**30,
-    lambda a, b: [a * b, a, b],
-    lambda a, b: (a << 40) * b,
-    lambda a, b: sum([a] * 64) * 4,
-    lambda a, b: divmod(a * b, 1000),
-])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda a, b: a * b,
+        lambda a, b: a * b * b,
+        lambda a, b: -(a * b),
+        lambda a, b: a * b % 7,
+        lambda a, b: a * b // 3,
+        lambda a, b: a * b - b * a * 3,
+        lambda a, b: (a + b) * (a - b),
+        lambda a, b: a * b > 5,
+        lambda a, b: a * 2**30 * 2**30,
+        lambda a, b: [a * b, a, b],
+        lambda a, b: (a << 40) * b,
+        lambda a, b: sum([a] * 64) * 4,
+        lambda a, b: divmod(a * b, 1000),
+    ],
+)
 def test_arithmetic_beyond_64_bits_is_pythons(f, dynamic):
-    plain, got = results(f, [*SMALL_CALLS, (FAR, FAR), (2**31, 2**31), (FAR, FAR + 1), (2**60, 3), (8, 9), (-FAR, FAR)], **({"dynamic": dynamic} if dynamic else {}))
+    plain, got = results(
+        f,
+        [
+            *SMALL_CALLS,
+            (FAR, FAR),
+            (2**31, 2**31),
+            (FAR, FAR + 1),
+            (2**60, 3),
+            (8, 9),
+            (-FAR, FAR),
+        ],
+        **({"dynamic": dynamic} if dynamic else {}),
+    )
     assert got == plain
 
 
@@ -46,7 +61,9 @@ def test_a_product_beside_a_graph():
     c, x = G.compile(f, backend="eager"), G.ones(2)
     for a, b in [*SMALL_CALLS, (FAR, FAR), (8, 9)]:
         assert c(x, a, b)[1] == a * b
-    assert len(c.entries()) == counted(3)  # the numbers of the first call, general ones, and those that are too large
+    assert len(c.entries()) == counted(
+        3
+    )  # the numbers of the first call, general ones, and those that are too large
 
 
 @undisturbed
@@ -78,13 +95,22 @@ def test_which_int_it_is(f, calls, dynamic):
     assert got == plain
 
 
-@pytest.mark.parametrize("text, calls", [
-    ("s is t", [("a", "a"), ("a", "b"), ("longer text!", "longer text!")]),
-    ("s is 'a'", [("a",), ("b",), ("longer text!",)]),
-])
+@pytest.mark.parametrize(
+    "text, calls",
+    [
+        ("s is t", [("a", "a"), ("a", "b"), ("longer text!", "longer text!")]),
+        ("s is 'a'", [("a",), ("b",), ("longer text!",)]),
+    ],
+)
 def test_which_string_it_is(text, calls):
     space = {}
-    exec(f"import warnings\nwith warnings.catch_warnings():\n    warnings.simplefilter('ignore')\n    f = eval(\"lambda s, t=None: {text}\")", space)
+    exec(
+        (
+            "import warnings\nwith warnings.catch_warnings():\n    "
+            f"warnings.simplefilter('ignore')\n    f = eval(\"lambda s, t=None: {text}\")"
+        ),
+        space,
+    )
     plain, got = results(space["f"], calls)
     assert got == plain
 

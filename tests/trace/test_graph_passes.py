@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs that back ends written in Python edit, and aot_autograd: passes as they are written for torch.fx."""
+"""Graphs that back ends written in Python edit, and aot_autograd: passes as they are written for
+torch.fx."""
 
 import operator
 import os
@@ -8,15 +9,23 @@ import types
 import pytest
 
 import gramme as G
-from gramme._dynamo.backends.common import aot_autograd, default_partition, min_cut_rematerialization_partition
+from gramme._dynamo.backends.common import (
+    aot_autograd,
+    default_partition,
+    min_cut_rematerialization_partition,
+)
 from gramme.testing import CompileCounter, assert_bits_equal
 
 X = G.arange(6, dtype=G.float32).reshape(2, 3)
-one_graph = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what one graph has")
+one_graph = pytest.mark.skipif(
+    "break" in os.environ.get("GM_STRESS", ""), reason="asks what one graph has"
+)
 
 
 def fresh(fn):
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def net(x, w):
@@ -66,12 +75,17 @@ def test_a_pass_that_inserts_a_call_behind_a_node_and_gradients_flow_through_it(
             if node.target == G.tanh:
                 with graph.inserting_after(node):
                     twice = graph.call_function(G.mul, (node, 2.0))
-                    thrice = graph.call_function(lambda a, *, by: a * by, (twice,), {"by": 3.0}, name="thrice")
+                    thrice = graph.call_function(
+                        lambda a, *, by: a * by, (twice,), {"by": 3.0}, name="thrice"
+                    )
                 node.replace_all_uses_with(thrice, delete_user_cb=lambda user: user is not twice)
                 assert node.next is twice and twice.next is thrice and thrice.prev is twice
 
     results = []
-    for run in (lambda: compiled_with(edit, net, X, w), lambda: G.tanh(X @ w) * 2.0 * 3.0 * G.relu(X @ w) + 1.0):
+    for run in (
+        lambda: compiled_with(edit, net, X, w),
+        lambda: G.tanh(X @ w) * 2.0 * 3.0 * G.relu(X @ w) + 1.0,
+    ):
         w.grad = None
         result = run()
         result.sum().backward()
@@ -201,7 +215,12 @@ def test_a_target_is_a_name_and_a_function():
     target = G.fx.Node(None, "call_function", "n", None, (), {}, {}).target
     assert target is None
     node = graph_of(lambda x: G.relu(x), X).graph.find_nodes(op="call_function")[0]
-    assert node.target == "relu" and node.target == G.relu and node.target != G.tanh and node.target != "tanh"
+    assert (
+        node.target == "relu"
+        and node.target == G.relu
+        and node.target != G.tanh
+        and node.target != "tanh"
+    )
     assert {node.target: 1}["relu"] == 1
     assert_bits_equal(node.target(X - 2), G.relu(X - 2))
 
@@ -271,7 +290,10 @@ def test_a_pass_on_forward_and_backward_graphs():
     plain = w * 3
     plain.sum().backward()
     once, w.grad = w.grad.clone(), None
-    G.compile(lambda w: w * 3, backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=double_outputs))(w).sum().backward()
+    G.compile(
+        lambda w: w * 3,
+        backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=double_outputs),
+    )(w).sum().backward()
     assert_bits_equal(w.grad, once * 2)
 
 
@@ -287,10 +309,17 @@ def test_aot_autograd_refuses_what_it_cannot_do_and_names_itself_in_failures():
         raise OSError("no compiler here")
 
     w = G.randn(3, 4, requires_grad=True)
-    with pytest.raises(G.compiler.BackendCompilerFailed, match=r"aot_autograd\(CompileCounter\).*OSError: no compiler here") as error:
-        G.compile(fresh(net), backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=fails))(X, w)[0].sum().backward()
+    with pytest.raises(
+        G.compiler.BackendCompilerFailed,
+        match=r"aot_autograd\(CompileCounter\).*OSError: no compiler here",
+    ) as error:
+        G.compile(
+            fresh(net), backend=aot_autograd(fw_compiler=CompileCounter(), bw_compiler=fails)
+        )(X, w)[0].sum().backward()
     assert isinstance(error.value.inner_exception, OSError)
     with pytest.raises(G.compiler.BackendCompilerFailed, match="cannot be called"):
         G.compile(fresh(net), backend=aot_autograd(fw_compiler=lambda graph, examples: None))(X, w)
     with pytest.raises(G.compiler.BackendError, match="must return"):
-        G.compile(fresh(net), backend=lambda graph, examples: lambda *inputs: "garbage")(X, w.detach())
+        G.compile(fresh(net), backend=lambda graph, examples: lambda *inputs: "garbage")(
+            X, w.detach()
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that were all different: a call with the same ones, with others, and with one that comes twice."""
+"""Objects that were all different: a call with the same ones, with others, and with one that comes
+twice."""
 
 import random
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of one list or tuple are checked together: whatever stands there instead is seen, and what is equal is as good."""
+"""Constants of one list or tuple are checked together: whatever stands there instead is seen, and
+what is equal is as good."""
 
 import functools
 import math
@@ -18,7 +19,22 @@ BIG = 10**30
 
 def things():
     """Made anew at each call, as far as Python makes new ones."""
-    return [float("1.5"), int("1000"), "".join(["a", "b"]), None, True, int(str(BIG)), 2.0, 3, "c", float("-0.0"), complex(1, 2), b"".join([b"x", b"y"]), len, math]
+    return [
+        float("1.5"),
+        int("1000"),
+        "".join(["a", "b"]),
+        None,
+        True,
+        int(str(BIG)),
+        2.0,
+        3,
+        "c",
+        float("-0.0"),
+        complex(1, 2),
+        b"".join([b"x", b"y"]),
+        len,
+        math,
+    ]
 
 
 def shape(kind):
@@ -45,7 +61,22 @@ def compiled(box):
     return G.compile(root, backend="eager"), root
 
 
-OTHERS = [2.5, 1001, "ax", False, 1, BIG + 1, -2.0, 4, "d", 0.0, complex(1, -2), b"xz", print, struct]
+OTHERS = [
+    2.5,
+    1001,
+    "ax",
+    False,
+    1,
+    BIG + 1,
+    -2.0,
+    4,
+    "d",
+    0.0,
+    complex(1, -2),
+    b"xz",
+    print,
+    struct,
+]
 SAME_VALUE = [3, 2.0, None, 0, 1.0, float(BIG), 2, 3.0, b"c", 0, 1, "xy", None, functools]
 
 
@@ -117,7 +148,9 @@ def test_each_item_has_its_line_and_is_the_reason():
     f = G.compile(lambda x: (x, sum(items)), backend="eager")
     f(G.ones(1))
     lines = [line for line in f.entries()[0]["guards"].splitlines() if " == " in line]
-    assert [line.split("  #")[0] for line in lines if "items" in line and "LEN" not in line] == [f"L['items'][{i}] == {float(i)}" for i in range(20)]
+    assert [line.split("  #")[0] for line in lines if "items" in line and "LEN" not in line] == [
+        f"L['items'][{i}] == {float(i)}" for i in range(20)
+    ]
     config.recompile_limit, limit = 1, config.recompile_limit
     try:
         items[7] = 0.25
@@ -131,7 +164,12 @@ def test_an_item_that_is_used_otherwise_is_loaded():
     items = [1.0, 2.0, 3.0, 4.0, G.ones(2), 5.0, 6.0, "a", "b"]
 
     def root(x, other):
-        return x * items[4] + sum(items[:4]) + items[5] * items[6], items[7] + items[8], items[4] is other, items[7] is items[8]
+        return (
+            x * items[4] + sum(items[:4]) + items[5] * items[6],
+            items[7] + items[8],
+            items[4] is other,
+            items[7] is items[8],
+        )
 
     f = G.compile(root, backend="eager")
     for other in (items[4], G.ones(2)):

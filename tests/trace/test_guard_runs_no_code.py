@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guard looks into dicts and runs no code of the user's: a key's __eq__ is called as often as plain Python calls it."""
+"""A guard looks into dicts and runs no code of the user's: a key's __eq__ is called as often as
+plain Python calls it."""
 
 import sys
 import types
@@ -67,8 +68,16 @@ CASES = {
     "an_absent_item": (get, lambda: {"b": 1}, lambda: {"b": 1, Key("a"): 2}),
     "membership": (contains, lambda: {"b": 1}, lambda: {"b": 1, Key("a"): 2}),
     "a_number": (of_number, lambda: {1: 2}, lambda: {Key(1): 3, 1: 4}),
-    "an_attribute": (attribute, lambda: as_object({"a": 1}), lambda: as_object({Key("a"): 1, "a": 2})),
-    "an_absent_attribute": (no_attribute, lambda: as_object({"b": 1}), lambda: as_object({"b": 1, Key("a"): 2})),
+    "an_attribute": (
+        attribute,
+        lambda: as_object({"a": 1}),
+        lambda: as_object({Key("a"): 1, "a": 2}),
+    ),
+    "an_absent_attribute": (
+        no_attribute,
+        lambda: as_object({"b": 1}),
+        lambda: as_object({"b": 1, Key("a"): 2}),
+    ),
 }
 
 
@@ -88,7 +97,10 @@ def test_a_key_of_the_same_hash_is_asked_as_often_as_in_plain_python(case):
         compiled = G.compile(f, backend="eager")
         values = [first(), later(), first(), later()]
         plain, found = seen(f, *values), seen(compiled, *values)
-    if "attribute" in case and sys.version_info >= (3, 12):  # how often CPython asks depends on what it has specialized
+    if "attribute" in case and sys.version_info >= (
+        3,
+        12,
+    ):  # how often CPython asks depends on what it has specialized
         plain, found = [value for value, _ in plain], [value for value, _ in found]
     assert found == plain
 

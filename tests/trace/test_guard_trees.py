@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trees of objects that are checked as a whole: what no dict tells of.
 
-A tree that held is not looked at again as long as no dict has changed and nothing has been given another class or dict.  So each way of
-changing an object without a write to a dict is tried here, between two calls in a function whose variables are in no dict.
+A tree that held is not looked at again as long as no dict has changed and nothing has been given
+another class or dict.  So each way of changing an object without a write to a dict is tried here,
+between two calls in a function whose variables are in no dict.
 """
 
 import pytest
@@ -71,7 +72,8 @@ def give_dict(o, **attributes):
 
 
 def replace(things, i, w):
-    """Another object, at the same address if the allocator wills, whose attributes are in no dict."""
+    """Another object, at the same address if the allocator wills, whose attributes are in no
+    dict."""
     things[i] = None
     things[i] = Thing(w)
 
@@ -96,7 +98,11 @@ def test_a_change_is_seen(change, shape):
     root = total_of_dict if shape is in_dict else total
 
     def run(f):
-        x, holder, scaled = G.ones(2), Holder(shape(Thing(1.0 + i / 64) for i in range(N))), Thing.scaled
+        x, holder, scaled = (
+            G.ones(2),
+            Holder(shape(Thing(1.0 + i / 64) for i in range(N))),
+            Thing.scaled,
+        )
         before = [f(x, holder) for _ in range(4)]
         change(holder, lambda i: holder.things[i])
         after = [f(x, holder) for _ in range(3)]
@@ -104,7 +110,9 @@ def test_a_change_is_seen(change, shape):
         return before, after
 
     compiled = G.compile(lambda x, holder: root(x, holder), backend="eager")
-    assert [[t.tolist() for t in part] for part in run(compiled)] == [[t.tolist() for t in part] for part in run(root)]
+    assert [[t.tolist() for t in part] for part in run(compiled)] == [
+        [t.tolist() for t in part] for part in run(root)
+    ]
 
 
 def test_an_item_at_the_same_address_is_another_one():
@@ -145,7 +153,9 @@ def test_a_class_that_sets_its_dict_in_another_way():
 def test_a_module_in_a_container_is_replaced():
     def run(compile):
         G.manual_seed(3)
-        model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(N)], nn.ModuleList([nn.Linear(2, 2)])[0])
+        model = nn.Sequential(
+            *[nn.Linear(2, 2) for _ in range(N)], nn.ModuleList([nn.Linear(2, 2)])[0]
+        )
         f, x = compile(model), G.ones(1, 2)
         results = [f(x).tolist(), f(x).tolist()]
         model[3] = nn.Linear(2, 2)
@@ -253,10 +263,15 @@ STORES = [
 
 
 @pytest.mark.parametrize("warm", ["cold", "without dicts", "with dicts", "after a dict is gone"])
-@pytest.mark.parametrize("make", [Thing, Late, lambda w: Late(w, 3), lambda w: Late(w, 40)], ids=["one", "last", "some", "many"])
+@pytest.mark.parametrize(
+    "make",
+    [Thing, Late, lambda w: Late(w, 3), lambda w: Late(w, 40)],
+    ids=["one", "last", "some", "many"],
+)
 @pytest.mark.parametrize("store", STORES)
 def test_each_way_of_storing_an_attribute_is_seen(store, make, warm):
-    """CPython specialises the instruction that stores by the objects that it has met, and each form stores in its own way."""
+    """CPython specialises the instruction that stores by the objects that it has met, and each form
+    stores in its own way."""
 
     def run(f):
         x, holder, results = G.ones(2), Holder(tuple(make(1.0 + i / 64) for i in range(N))), []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The guard list of an entry, the reasons for recompiling, and what a compiled function keeps alive."""
+"""The guard list of an entry, the reasons for recompiling, and what a compiled function keeps
+alive."""
 
 import gc
 import types
@@ -20,7 +21,9 @@ def compiled(fn, **options):
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def guards(c, index=0):
@@ -80,16 +83,26 @@ def test_cell_08_fresh_cells_of_equal_contents_hit():  # CELL-08
     assert f(G.ones(1)).item() == g(G.ones(1)).item() == 3
     assert f.status()["graphs"] == 1
     # that two names share a cell is a relation between cells of one call, not a guard on a cell
-    on_cells = [line.split("  #")[0] for line in guards(f) if line.startswith("cell of") or "__closure__[0]:" in line]
+    on_cells = [
+        line.split("  #")[0]
+        for line in guards(f)
+        if line.startswith("cell of") or "__closure__[0]:" in line
+    ]
     assert all(": SAME " in line or ": DISTINCT " in line for line in on_cells)
 
 
-@pytest.mark.parametrize("second, reason", [
-    ((lambda: G.ones(3)), "TENSOR L['x']: expected f32[2], found f32[3]"),
-    ((lambda: G.ones(2, dtype=G.float64)), "TENSOR L['x']: expected f32[2], found f64[2]"),
-    ((lambda: G.ones(2, requires_grad=True)), "TENSOR L['x']: expected f32[2], found f32[2] requires_grad"),
-    ((lambda: 5), "TENSOR L['x']: expected f32[2], found a int"),
-])
+@pytest.mark.parametrize(
+    "second, reason",
+    [
+        ((lambda: G.ones(3)), "TENSOR L['x']: expected f32[2], found f32[3]"),
+        ((lambda: G.ones(2, dtype=G.float64)), "TENSOR L['x']: expected f32[2], found f64[2]"),
+        (
+            (lambda: G.ones(2, requires_grad=True)),
+            "TENSOR L['x']: expected f32[2], found f32[2] requires_grad",
+        ),
+        ((lambda: 5), "TENSOR L['x']: expected f32[2], found a int"),
+    ],
+)
 def test_reasons_show_expected_and_found(second, reason):
     f = compiled(fresh(lambda x: x * 2))
     f(G.ones(2))
@@ -98,7 +111,11 @@ def test_reasons_show_expected_and_found(second, reason):
 
 
 def test_ckpt_07_guard_text_does_not_depend_on_the_body():  # CKPT-07
-    f, g, h = compiled(lambda x: x + 1), compiled(lambda x: x.t_().unsqueeze_(0) + 1), compiled(lambda x: x.add_(1).mul_(2))
+    f, g, h = (
+        compiled(lambda x: x + 1),
+        compiled(lambda x: x.t_().unsqueeze_(0) + 1),
+        compiled(lambda x: x.add_(1).mul_(2)),
+    )
     for c in (f, g, h):
         c(G.ones(2, 2))
     strip = lambda c: [line.split("  #")[0] for line in guards(c)]
@@ -284,13 +301,17 @@ def test_gu_4_a_guard_that_is_false_at_birth_is_seen():  # GU-4
         return y
 
     f = compiled(fresh(root), fullgraph=True)
-    with pytest.raises(G.compiler.Unsupported, match="does not hold on the call that made it: INT L\\['box'\\].w: expected 2, found 3"):
+    with pytest.raises(
+        G.compiler.Unsupported,
+        match="does not hold on the call that made it: INT L\\['box'\\].w: expected 2, found 3",
+    ):
         f(G.ones(1))
     assert f.status()["graphs"] == 0
 
 
 def test_fr_4_no_check_runs_the_users_code():  # FR-4
-    """Keys and values whose comparison would raise are told apart by identity and type: there is nothing that could raise."""
+    """Keys and values whose comparison would raise are told apart by identity and type: there is
+    nothing that could raise."""
 
     class Raises:
         def __eq__(self, other):
@@ -326,18 +347,29 @@ class Listed(list):
     pass
 
 
-@pytest.mark.parametrize("make, change", [
-    (lambda: Both(k=1), lambda o: o.pop("k")), (lambda: Both(k=1), lambda o: o.update(k=2)),
-    (lambda: Listed([1, 2]), lambda o: o.__setitem__(0, 5)), (lambda: Listed([1, 2]), lambda o: o.append(3)),
-    (lambda: Both(k=1), lambda o: setattr(o, "note", 9)), (lambda: Listed([1, 2]), lambda o: setattr(o, "note", 9)),
-])
+@pytest.mark.parametrize(
+    "make, change",
+    [
+        (lambda: Both(k=1), lambda o: o.pop("k")),
+        (lambda: Both(k=1), lambda o: o.update(k=2)),
+        (lambda: Listed([1, 2]), lambda o: o.__setitem__(0, 5)),
+        (lambda: Listed([1, 2]), lambda o: o.append(3)),
+        (lambda: Both(k=1), lambda o: setattr(o, "note", 9)),
+        (lambda: Listed([1, 2]), lambda o: setattr(o, "note", 9)),
+    ],
+)
 def test_items_and_attributes_of_one_object_are_remembered_both(make, change):
     holder.kept = make()
     holder.kept.note = 4
 
     def f(x):
         kept = holder.kept
-        return x, kept.note, (kept.get("k") if isinstance(kept, dict) else (kept[0], len(kept))), kept.note
+        return (
+            x,
+            kept.note,
+            (kept.get("k") if isinstance(kept, dict) else (kept[0], len(kept))),
+            kept.note,
+        )
 
     compiled = G.compile(f, backend="eager")
     for _ in range(4):  # what held several times is remembered as a whole
@@ -361,7 +393,8 @@ def test_side_18_a_gradient_that_was_read_is_not_kept():  # SIDE-18
 
 
 def test_a_lookup_that_is_remembered_sees_what_is_stored_later():
-    """A load remembers what it found in a dict: a global, an attribute, an item, each stored, deleted and stored again."""
+    """A load remembers what it found in a dict: a global, an attribute, an item, each stored,
+    deleted and stored again."""
     holder = types.SimpleNamespace(k=2.0)
     table = {"k": 2.0}
     space = {"S": 2.0, "holder": holder, "table": table}

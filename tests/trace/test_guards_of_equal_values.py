@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that Python calls equal and a program can tell apart: a guard compares what can be seen."""
+"""Values that Python calls equal and a program can tell apart: a guard compares what can be
+seen."""
 
 import math
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GU-2, GU-3: the guards of a model.  A change at any place of it is seen by the next call, a change elsewhere makes nothing anew, and a model
-that nothing has changed costs as much to check as a small one.
+"""GU-2, GU-3: the guards of a model.  A change at any place of it is seen by the next call, a
+change elsewhere makes nothing anew, and a model that nothing has changed costs as much to check as
+a small one.
 """
 
 import os
@@ -20,7 +21,8 @@ AT = 19
 
 
 class Scaled(nn.Module):
-    """Reads a parameter, a buffer, a flag, a number, an item of a dict and an attribute that only the class has."""
+    """Reads a parameter, a buffer, a flag, a number, an item of a dict and an attribute that only
+    the class has."""
 
     offset = 1.0
 
@@ -87,10 +89,16 @@ CHANGES = {
     "training of all": lambda m, model: model.eval(),
     "training of a child of the base class": lambda m, model: delete(m, "training"),
     "a parameter": lambda m, model: setattr(m, "weight", nn.Parameter(G.ones(2) * 5)),
-    "a parameter of another shape": lambda m, model: setattr(m, "weight", nn.Parameter(G.ones(1) * 5)),
-    "a parameter's data of another shape": lambda m, model: setattr(m.weight, "data", G.ones(1) * 5),
+    "a parameter of another shape": lambda m, model: setattr(
+        m, "weight", nn.Parameter(G.ones(1) * 5)
+    ),
+    "a parameter's data of another shape": lambda m, model: setattr(
+        m.weight, "data", G.ones(1) * 5
+    ),
     "a parameter's requires_grad": lambda m, model: m.weight.requires_grad_(False),
-    "a parameter, registered": lambda m, model: m.register_parameter("bias", nn.Parameter(G.ones(2))),
+    "a parameter, registered": lambda m, model: m.register_parameter(
+        "bias", nn.Parameter(G.ones(2))
+    ),
     "a buffer": lambda m, model: setattr(m, "mean", G.ones(2) * 5),
     "a buffer, registered": lambda m, model: m.register_buffer("mean", G.ones(1) * 5),
     "a submodule": lambda m, model: model.layers.__setitem__(AT, Scaled(3)),
@@ -101,7 +109,9 @@ CHANGES = {
     "a hook": lambda m, model: m.register_forward_hook(hooked),
     "a hook that goes again": lambda m, model: m.register_forward_hook(hooked).remove(),
     "double()": lambda m, model: m.double(),
-    "a state that is loaded": lambda m, model: m.load_state_dict({"weight": G.ones(2) * 3, "mean": G.ones(2)}),
+    "a state that is loaded": lambda m, model: m.load_state_dict(
+        {"weight": G.ones(2) * 3, "mean": G.ones(2)}
+    ),
 }
 
 
@@ -132,12 +142,19 @@ def run(change, compile, reads):
     return [v.tolist() if isinstance(v, G.Tensor) else v for v in seen], f
 
 
-@pytest.mark.parametrize("reads", [False] if "rollback" in ON else [False, True], ids=lambda reads: "read before" if reads else "")
+@pytest.mark.parametrize(
+    "reads",
+    [False] if "rollback" in ON else [False, True],
+    ids=lambda reads: "read before" if reads else "",
+)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_gu_3_a_change_at_any_place_of_a_model_is_seen(change, reads):  # GU-3
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert run(change, lambda model: G.compile(model, backend="eager"), reads)[0] == run(change, lambda model: model, reads)[0]
+        assert (
+            run(change, lambda model: G.compile(model, backend="eager"), reads)[0]
+            == run(change, lambda model: model, reads)[0]
+        )
 
 
 def unrelated(model, others):
@@ -173,7 +190,8 @@ def test_gu_2_what_a_model_does_not_read_makes_nothing_anew():  # GU-2
 
 @undisturbed
 def test_a_model_that_takes_another_s_place_in_memory():
-    """Each is as the one before was, but for one number: the allocator gives it the same addresses again."""
+    """Each is as the one before was, but for one number: the allocator gives it the same addresses
+    again."""
 
     def results(compile):
         function = compile(lambda model, x: model(x))
@@ -188,7 +206,9 @@ def test_a_model_that_takes_another_s_place_in_memory():
     fresh = types.FunctionType
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert results(lambda f: G.compile(fresh(f.__code__.replace(), f.__globals__), backend="eager")) == results(lambda f: f)
+        assert results(
+            lambda f: G.compile(fresh(f.__code__.replace(), f.__globals__), backend="eager")
+        ) == results(lambda f: f)
 
 
 WITHOUT_WATCHERS = """
@@ -213,7 +233,9 @@ print(taken > 0)
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="dicts have versions")
 def test_a_change_is_seen_where_others_have_taken_all_watchers():
     program = WITHOUT_WATCHERS.format(here=os.path.dirname(os.path.abspath(__file__)))
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
+    )
     assert (done.stdout, done.returncode) == ("True\n", 0), done.stderr
 
 
@@ -237,7 +259,9 @@ def looked_at(n, changing):
         return model._compiled_call.measure_guards(10, changing, model, x)[1]
 
 
-MANY = 100 if "rollback" in ON else 1000  # each instruction undone hashes the state, which is as large as the model
+MANY = (
+    100 if "rollback" in ON else 1000
+)  # each instruction undone hashes the state, which is as large as the model
 
 
 @undisturbed

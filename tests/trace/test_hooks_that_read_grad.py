@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of tensors that a compiled function makes, which look at the grad of leaves: they find what has been added up by then in plain Python."""
+"""Hooks of tensors that a compiled function makes, which look at the grad of leaves: they find what
+has been added up by then in plain Python."""
 
 import functools
 

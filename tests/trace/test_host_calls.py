@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are nodes as a whole (allow_in_graph), and hooks on tensors that the compiled function makes: against plain Python, to the bit.
+"""Functions that are nodes as a whole (allow_in_graph), and hooks on tensors that the compiled
+function makes: against plain Python, to the bit.
 
 What is compared: results, gradients, and a log of what ran in which order with which values.
 """
@@ -18,7 +19,11 @@ node = G.compiler.allow_in_graph
 
 
 def bits(t):
-    return None if t is None else (str(t.dtype), tuple(t.shape), t.stride(), bytes(t.detach().numpy().tobytes()))
+    return (
+        None
+        if t is None
+        else (str(t.dtype), tuple(t.shape), t.stride(), bytes(t.detach().numpy().tobytes()))
+    )
 
 
 # -- Functions of the host's
@@ -189,8 +194,26 @@ def read_many_times(x, w):
     return (z * y * a).sum()
 
 
-CALLS = [several_results, read_many_times, a_list_of_results, called_for_what_it_does, without_gradients, in_a_row, same_call_twice, on_a_call]
-HOOKS = [hook_on_a_result, taken_off, around_a_write, on_a_view, after_its_readers, changes_in_place, with_hooks_on_leaves, on_several_results]
+CALLS = [
+    several_results,
+    read_many_times,
+    a_list_of_results,
+    called_for_what_it_does,
+    without_gradients,
+    in_a_row,
+    same_call_twice,
+    on_a_call,
+]
+HOOKS = [
+    hook_on_a_result,
+    taken_off,
+    around_a_write,
+    on_a_view,
+    after_its_readers,
+    changes_in_place,
+    with_hooks_on_leaves,
+    on_several_results,
+]
 
 
 # -- What is done with the results
@@ -251,7 +274,17 @@ def on_compiled_tape(x, w, results):
         backward(x, w, results)
 
 
-USES = [backward, backward_twice, of_the_first, of_the_last, with_hooks_on_results, retained, with_hooks_on_arguments, of_one_argument, on_compiled_tape]
+USES = [
+    backward,
+    backward_twice,
+    of_the_first,
+    of_the_last,
+    with_hooks_on_results,
+    retained,
+    with_hooks_on_arguments,
+    of_one_argument,
+    on_compiled_tape,
+]
 
 
 def history(f, use, calls=2):
@@ -287,7 +320,14 @@ def test_hook_23_and_allow_in_graph_as_plain_python(f, use):
 
 
 @undisturbed
-@pytest.mark.parametrize("options", [{"partition": "min-cut"}, {"memory-budget": 0.0}, {"partition": "min-cut", "memory-budget": 0.0}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"partition": "min-cut"},
+        {"memory-budget": 0.0},
+        {"partition": "min-cut", "memory-budget": 0.0},
+    ],
+)
 @pytest.mark.parametrize("f", CALLS + HOOKS)
 def test_nothing_is_run_again_whatever_is_saved(f, options):
     for use in (backward, backward_twice, with_hooks_on_results):
@@ -367,13 +407,18 @@ def derivatives(f, x, w, most):
 @undisturbed
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 @pytest.mark.parametrize("most", [2, 3])
-@pytest.mark.parametrize("f", [cubed_and_scaled, of_two_results, one_after_another, through_a_function])
+@pytest.mark.parametrize(
+    "f", [cubed_and_scaled, of_two_results, one_after_another, through_a_function]
+)
 def test_derivatives_of_derivatives_through_a_node(f, most, backend):
-    """Up to the order in which the terms of a sum are added: plain Python meets those of the inside and of the outside in turns."""
+    """Up to the order in which the terms of a sum are added: plain Python meets those of the inside
+    and of the outside in turns."""
     compiled = G.compile(f, backend=backend, fullgraph=True)
 
     def leaves():
-        return G.tensor([[0.5, 0.75, 0.25], [0.3, 0.6, 0.9]], requires_grad=True), G.tensor([0.5, 0.25, 0.75])
+        return G.tensor([[0.5, 0.75, 0.25], [0.3, 0.6, 0.9]], requires_grad=True), G.tensor(
+            [0.5, 0.25, 0.75]
+        )
 
     expected = derivatives(f, *leaves(), most)
     for _ in range(2):
@@ -421,7 +466,10 @@ def test_what_a_second_derivative_keeps_goes_with_it():
 @pytest.mark.parametrize("f", CALLS + HOOKS)
 def test_without_fullgraph(f):
     if FORCED and f is read_many_times:
-        pytest.skip("what a node adds up to one gradient, and what comes from behind a break, are summed apart")
+        pytest.skip(
+            "what a node adds up to one gradient, and what comes from behind a break, are summed "
+            "apart"
+        )
     plain, compiled = history(f, backward), history(G.compile(f, backend="tcc"), backward)
     n = 3 if FORCED else 4  # whenever a call is recorded, the function is tried
     assert plain[1][:n] == compiled[1][:n]
@@ -508,7 +556,11 @@ def test_a_back_end_in_python_gets_the_function(f, edit):
 def test_the_text_of_a_graph_names_it():
     keep = Keep()
     history(G.compile(on_a_call, backend=keep, fullgraph=True), backward, 1)
-    text = str(G.compiler.explain(G.compile(on_a_call, backend="eager"))(G.ones(2, 3).requires_grad_(), G.ones(3)))
+    text = str(
+        G.compiler.explain(G.compile(on_a_call, backend="eager"))(
+            G.ones(2, 3).requires_grad_(), G.ones(3)
+        )
+    )
     assert 'host_call "one" ticket' in text and 'gradient_hook "double"' in text, text
 
 
@@ -623,7 +675,15 @@ MOOD = ["plain"]
 def moody(x):
     y = x * 2
     mood = MOOD[0]
-    return {"plain": y, "longer": y.repeat(2), "tuple": (y,), "double": y.double(), "detached": y.detach(), "itself": x, "dict": {"y": y}}[mood]
+    return {
+        "plain": y,
+        "longer": y.repeat(2),
+        "tuple": (y,),
+        "double": y.double(),
+        "detached": y.detach(),
+        "itself": x,
+        "dict": {"y": y},
+    }[mood]
 
 
 @undisturbed
@@ -728,7 +788,9 @@ def test_hook_22_a_hook_that_is_made_inside_breaks():
         y.register_hook(lambda g: g * 5)
         return y.sum()
 
-    with pytest.raises(G.compiler.Unsupported, match="register_hook on a tensor that the function makes"):
+    with pytest.raises(
+        G.compiler.Unsupported, match="register_hook on a tensor that the function makes"
+    ):
         G.compile(f, backend="eager", fullgraph=True)(G.ones(2).requires_grad_())
     x = G.ones(2).requires_grad_()
     G.compile(f, backend="eager")(x).backward()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import statements inside of functions: of what is loaded they are recorded, and guarded; all others are Python's."""
+"""Import statements inside of functions: of what is loaded they are recorded, and guarded; all
+others are Python's."""
 
 import builtins
 import email.mime.text  # noqa: F401  (loaded: what a function imports then has no side effects)
@@ -52,7 +53,17 @@ def as_a_global(x):
 
 
 @undisturbed
-@pytest.mark.parametrize("f", [a_module, a_module_inside_of_a_package, under_another_name, a_name, a_module_as_a_name, as_a_global])
+@pytest.mark.parametrize(
+    "f",
+    [
+        a_module,
+        a_module_inside_of_a_package,
+        under_another_name,
+        a_name,
+        a_module_as_a_name,
+        as_a_global,
+    ],
+)
 def test_an_import_of_what_is_loaded_is_recorded(f):
     x = G.arange(3.0)
     assert G.compile(f, backend="eager", fullgraph=True)(x).tolist() == f(x).tolist()
@@ -108,7 +119,10 @@ def test_a_package_imports_the_module_that_it_does_not_have_yet(tmp_path, monkey
 def test_a_relative_import(tmp_path, monkeypatch):
     (tmp_path / "outer_package" / "below").mkdir(parents=True)
     (tmp_path / "outer_package" / "__init__.py").write_text("factor = 5\n")
-    (tmp_path / "outer_package" / "below" / "__init__.py").write_text("from . import one\ndef f(x):\n    from . import one\n    from .. import factor\n    from .one import two\n    return x * factor + one.two - two\n")
+    (tmp_path / "outer_package" / "below" / "__init__.py").write_text(
+        "from . import one\ndef f(x):\n    from . import one\n    from .. import factor\n    from "
+        ".one import two\n    return x * factor + one.two - two\n"
+    )
     (tmp_path / "outer_package" / "below" / "one.py").write_text("two = 2\n")
     monkeypatch.syspath_prepend(tmp_path)
     import outer_package.below
@@ -194,8 +208,20 @@ def hooked(hook):
     return f
 
 
-@pytest.mark.parametrize("hook", [hook_that_imports, hook_that_imports_a_module_of_a_package, hook_that_asks_for_a_number, hook_that_branches])
-@pytest.mark.parametrize("under", [compiled_autograd.disable, lambda: compiled_autograd.enable("eager")], ids=["plain backward", "compiled backward"])
+@pytest.mark.parametrize(
+    "hook",
+    [
+        hook_that_imports,
+        hook_that_imports_a_module_of_a_package,
+        hook_that_asks_for_a_number,
+        hook_that_branches,
+    ],
+)
+@pytest.mark.parametrize(
+    "under",
+    [compiled_autograd.disable, lambda: compiled_autograd.enable("eager")],
+    ids=["plain backward", "compiled backward"],
+)
 @pytest.mark.parametrize("where", ["outside", "inside"])
 def test_hooks_of_users(hook, under, where):
     f = hooked(hook)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be the same on every CPython: one source, no conditions on the version but where its bytecode is looked at."""
+"""What must be the same on every CPython: one source, no conditions on the version but where its
+bytecode is looked at."""
 
 import dis
 import glob
@@ -28,13 +29,17 @@ def insns(name):
     return {row: handler for row, handler in rows if re.fullmatch(name, row)}
 
 
-# -- Opcodes ---------------------------------------------------------------------------------------------------------
+# -- Opcodes ---------------------------------------------------------------------------------------
 
 
 def with_unknown_opcode(fn):
     """The function, its first BINARY_OP replaced by a number that no CPython has."""
     code, number = fn.__code__, 250
-    while number in dis.opmap.values() or _core.decode(code.replace(co_code=bytes([dis.opmap["RESUME"], 0, number, 0])))[1][0][0] != "UNKNOWN":
+    while (
+        number in dis.opmap.values()
+        or _core.decode(code.replace(co_code=bytes([dis.opmap["RESUME"], 0, number, 0])))[1][0][0]
+        != "UNKNOWN"
+    ):
         number -= 1
     raw = bytearray(code.co_code)
     at = next(i for i in range(0, len(raw), 2) if raw[i] == dis.opmap["BINARY_OP"])
@@ -45,10 +50,14 @@ def with_unknown_opcode(fn):
 @pytest.mark.skipif(STRESS, reason="it breaks elsewhere")
 def test_bc_1_an_unknown_opcode_is_a_break_that_names_it():  # BC-1
     fn, number = with_unknown_opcode(lambda x: x + 1)
-    with pytest.raises(G.compiler.Unsupported, match=f"(?s)number {number} of CPython 3.*UNSUPPORTED_INSN"):
+    with pytest.raises(
+        G.compiler.Unsupported, match=f"(?s)number {number} of CPython 3.*UNSUPPORTED_INSN"
+    ):
         compiled(fn, fullgraph=True)(G.ones(2))
     f = compiled(with_unknown_opcode(lambda x: x + 1)[0])
-    with pytest.warns(G.compiler.GraphBreakWarning, match=f"number {number} "), pytest.raises(SystemError, match="unknown opcode"):
+    with pytest.warns(G.compiler.GraphBreakWarning, match=f"number {number} "), pytest.raises(
+        SystemError, match="unknown opcode"
+    ):
         f(G.ones(2))  # plain Python's own error
     assert f.status()["graphs"] == 0
 
@@ -56,13 +65,26 @@ def test_bc_1_an_unknown_opcode_is_a_break_that_names_it():  # BC-1
 def test_every_opcode_of_this_interpreter_has_a_row():  # BC-1
     with open(os.path.join(ROOT, "core/bytecode/opcodes.def")) as file:
         rows = set(re.findall(r"^OPCODE \((\w+),", file.read(), re.M))
-    internal = {"CACHE", "EXTENDED_ARG", "RESERVED", "INTERPRETER_EXIT", "EXIT_INIT_CHECK", "ENTER_EXECUTOR"}
-    mine = {name for name, number in dis.opmap.items() if number < 256 and not name.startswith(("INSTRUMENTED_", "<"))}
-    specialised = set(getattr(dis, "_specialized_opmap", {})) | set(getattr(dis, "_specialized_instructions", ()))
+    internal = {
+        "CACHE",
+        "EXTENDED_ARG",
+        "RESERVED",
+        "INTERPRETER_EXIT",
+        "EXIT_INIT_CHECK",
+        "ENTER_EXECUTOR",
+    }
+    mine = {
+        name
+        for name, number in dis.opmap.items()
+        if number < 256 and not name.startswith(("INSTRUMENTED_", "<"))
+    }
+    specialised = set(getattr(dis, "_specialized_opmap", {})) | set(
+        getattr(dis, "_specialized_instructions", ())
+    )
     assert mine - specialised - internal - rows == set()
 
 
-# -- Cells -----------------------------------------------------------------------------------------------------------
+# -- Cells -----------------------------------------------------------------------------------------
 
 
 FOUND = {}  # what probe() finds; global, because it is written to while a function is recorded
@@ -103,11 +125,14 @@ def test_cell_01_one_kind_stands_wherever_a_variable_is_captured():  # CELL-01
     assert result.tolist() == [8.0, 8.0] and older_value.tolist() == [2.0, 2.0]
     kinds = {name: kind for (_, name), kind in FOUND.items()}
     assert kinds.pop("plain") == "tensor"
-    assert kinds == dict.fromkeys(("own_of_root", "free_of_root", "older_value", "argument", "own_of_callee"), "cell")
+    assert kinds == dict.fromkeys(
+        ("own_of_root", "free_of_root", "older_value", "argument", "own_of_callee"), "cell"
+    )
 
 
 def test_cell_06_closures_come_from_the_function():  # CELL-06
-    """Two functions of one code object: each call reads the cells of its own function, also when Python calls it behind a break."""
+    """Two functions of one code object: each call reads the cells of its own function, also when
+    Python calls it behind a break."""
 
     def make(n):
         def add(x):
@@ -147,12 +172,23 @@ def test_cell_09_output_code_uses_the_cell_instructions():  # CELL-09
         return
     names = [name for name, *_ in _core.decode(code)[1]]
     assert {"MAKE_CELL", "STORE_DEREF", "LOAD_CLOSURE"} <= set(names)
-    assert names.count("MAKE_CELL") == 1 and "cell_contents" not in code.co_names and "CellType" not in code.co_names
+    assert (
+        names.count("MAKE_CELL") == 1
+        and "cell_contents" not in code.co_names
+        and "CellType" not in code.co_names
+    )
 
 
 def test_cell_13_one_slot_table_and_one_handler_for_each_access():  # CELL-13
-    assert insns("LOAD_CLOSURE|LOAD_FAST") == {"LOAD_CLOSURE": "load_fast", "LOAD_FAST": "load_fast"}
-    assert insns("(LOAD|STORE|DELETE)_DEREF") == {"LOAD_DEREF": "load_deref", "STORE_DEREF": "store_deref", "DELETE_DEREF": "delete_deref"}
+    assert insns("LOAD_CLOSURE|LOAD_FAST") == {
+        "LOAD_CLOSURE": "load_fast",
+        "LOAD_FAST": "load_fast",
+    }
+    assert insns("(LOAD|STORE|DELETE)_DEREF") == {
+        "LOAD_DEREF": "load_deref",
+        "STORE_DEREF": "store_deref",
+        "DELETE_DEREF": "delete_deref",
+    }
 
     def root(a):
         b = a
@@ -165,13 +201,18 @@ def test_cell_13_one_slot_table_and_one_handler_for_each_access():  # CELL-13
         return inner
 
     size, rows, _ = _core.decode(root.__code__)
-    slots = {name: arg for name, arg, *_ in rows if name in ("LOAD_DEREF", "LOAD_CLOSURE", "STORE_DEREF", "MAKE_CELL")}
+    slots = {
+        name: arg
+        for name, arg, *_ in rows
+        if name in ("LOAD_DEREF", "LOAD_CLOSURE", "STORE_DEREF", "MAKE_CELL")
+    }
     assert set(slots.values()) <= {0, 1, 2}  # `a` is an argument and a cell
     assert slots["LOAD_DEREF"] == 0 and slots["STORE_DEREF"] == slots["LOAD_CLOSURE"] == 2
 
 
 def test_cell_12_no_program_asks_for_the_version():  # CELL-12
-    """The programs, those of the cells and side effects among them, are one source; they run wherever this file runs."""
+    """The programs, those of the cells and side effects among them, are one source; they run
+    wherever this file runs."""
     for path in glob.glob(os.path.join(HERE, "programs_*.py")):
         with open(path) as file:
             assert "version_info" not in file.read(), path

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An exception that a program keeps holds its frames, and those hold what the functions' variables are at their end: when objects die is as in plain Python."""
+"""An exception that a program keeps holds its frames, and those hold what the functions' variables
+are at their end: when objects die is as in plain Python."""
 
 import gc
 import functools
@@ -162,7 +163,8 @@ def lines(error):
 
 
 def shown(program):
-    """Its value, where its exceptions come from, and what is alive while they are kept and when they are not."""
+    """Its value, where its exceptions come from, and what is alive while they are kept and when
+    they are not."""
     log, value = Log(), None
     try:
         value = program(G.ones(2), log).tolist()
@@ -183,10 +185,21 @@ def no_collection():
     gc.enable()
 
 
-@pytest.mark.parametrize("program", [
-    a_variable_gets_another_value, raised_and_caught_in_one_function, caught_by_a_callee, raised_in_a_callee, in_a_loop, a_captured_variable,
-    kept_by_a_context_manager, not_kept, let_out, one_kept_after_another,
-])
+@pytest.mark.parametrize(
+    "program",
+    [
+        a_variable_gets_another_value,
+        raised_and_caught_in_one_function,
+        caught_by_a_callee,
+        raised_in_a_callee,
+        in_a_loop,
+        a_captured_variable,
+        kept_by_a_context_manager,
+        not_kept,
+        let_out,
+        one_kept_after_another,
+    ],
+)
 def test_a_kept_exception_holds_what_it_holds_in_plain_python(program, no_collection):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

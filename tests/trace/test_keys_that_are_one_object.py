@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two values that were two objects when a function was recorded, and are one object in a later call; and the other way round.
+"""Two values that were two objects when a function was recorded, and are one object in a later
+call; and the other way round.
 
-A container finds an object that it holds without asking whether it is equal, so sets, dicts, their views, `in`, and comparisons of containers answer by what an object is.
-Every operation is tried on every kind of object: called with two objects, with one object twice, and with the two in the other order, whichever comes first.
+A container finds an object that it holds without asking whether it is equal, so sets, dicts, their
+views, `in`, and comparisons of containers answer by what an object is.
+Every operation is tried on every kind of object: called with two objects, with one object twice,
+and with the two in the other order, whichever comes first.
 """
 
 import collections
@@ -131,7 +134,9 @@ len({**{a: 1}, **{b: 2}})
 len({a: 1} | {b: 2})
 len(collections.OrderedDict([(a, 1), (b, 2)]))
 len(collections.defaultdict(list, {a: 1, b: 2}))
-""".strip().split("\n")
+""".strip().split(
+    "\n"
+)
 PLACES = {
     "arguments": lambda a, b: ("f(x, a, b)", (a, b)),
     "items of a list": lambda a, b: ("f(x, l): a, b = l", ([a, b],)),
@@ -139,7 +144,15 @@ PLACES = {
     "attributes": lambda a, b: ("f(x, o): a, b = o.a, o.b", (holder(a, b),)),
     "an argument and a global": lambda a, b: ("f(x, a): b = g", (a,)),
 }
-SOME = {"len({a, b})", "a in {b}", "{a: 1}.get(b, 5)", "filled(a, b)", "{a: 1} == {b: 1}", "a in [b]", "a is b"}
+SOME = {
+    "len({a, b})",
+    "a in {b}",
+    "{a: 1}.get(b, 5)",
+    "filled(a, b)",
+    "{a: 1} == {b: 1}",
+    "a in [b]",
+    "a is b",
+}
 
 
 def holder(a, b):
@@ -202,7 +215,10 @@ def check(operation, kind, place):
         for a, b in itertools.chain(order, order, [(other, one), (other, other)]):
             space["g"] = b
             arguments = place(a, b)[1]
-            assert value(c(x, *arguments)) == value(f(x, *arguments)), f"{operation} of {kind}: {'one object' if a is b else 'two'}, first {'one' if order[0][0] is order[0][1] else 'two'}"
+            assert value(c(x, *arguments)) == value(f(x, *arguments)), (
+                f"{operation} of {kind}: {'one object' if a is b else 'two'}, first "
+                f"{'one' if order[0][0] is order[0][1] else 'two'}"
+            )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -285,9 +301,22 @@ def test_functions_with_closures_of_one_code_are_keys():
 
 
 @undisturbed
-@pytest.mark.parametrize("body", [
-    "d[m]", "d.get(m)", "d.get(m, 5.0) if m in d else 5.0", "sum(v for k, v in d.items() if k is m)", "d[m] + len(d)", "{**d}[m]", "dict(d)[m]", "next(iter(d.values()))", "h.d[m]", "g[m]", "n['in'][m]",
-])
+@pytest.mark.parametrize(
+    "body",
+    [
+        "d[m]",
+        "d.get(m)",
+        "d.get(m, 5.0) if m in d else 5.0",
+        "sum(v for k, v in d.items() if k is m)",
+        "d[m] + len(d)",
+        "{**d}[m]",
+        "dict(d)[m]",
+        "next(iter(d.values()))",
+        "h.d[m]",
+        "g[m]",
+        "n['in'][m]",
+    ],
+)
 @pytest.mark.parametrize("members", [(Mode.A, Mode.B), (Bits.A, Bits.B), (Bits.A | Bits.B, Bits.A)])
 def test_a_dict_with_members_as_keys_is_compiled(body, members):
     table = {m: float(i + 2) for i, m in enumerate(members)}
@@ -298,7 +327,10 @@ def test_a_dict_with_members_as_keys_is_compiled(body, members):
     h = Plain()
     h.d = table
     for m in (*members, *members):
-        assert c(x, table, h, {"in": table}, m).item() == space["f"](x, table, h, {"in": table}, m).item()
+        assert (
+            c(x, table, h, {"in": table}, m).item()
+            == space["f"](x, table, h, {"in": table}, m).item()
+        )
     assert 1 <= counter.frame_count <= 2
 
 
@@ -313,7 +345,15 @@ def test_keys_of_an_argument_beside_those_of_a_dict_that_exists():
 
     first, one, other = next(iter(existing)), function(), function()
     c, x = G.compile(f, backend="eager"), G.ones(1)
-    for a, b in ((one, other), (one, one), (other, one), (first, one), (first, first), (one, first), (other, other)):
+    for a, b in (
+        (one, other),
+        (one, one),
+        (other, one),
+        (first, one),
+        (first, first),
+        (one, first),
+        (other, other),
+    ):
         assert c(x, a, b).item() == f(x, a, b).item()
 
 
@@ -340,10 +380,21 @@ def test_methods_that_are_bound_to_one_object_are_one_key(name):
     make, attribute = BOUND[name]
 
     def inside(x, a, b):
-        return x + 1, len({getattr(a, attribute), getattr(b, attribute)}), {getattr(a, attribute): 1}.get(getattr(b, attribute), 5)
+        return (
+            x + 1,
+            len({getattr(a, attribute), getattr(b, attribute)}),
+            {getattr(a, attribute): 1}.get(getattr(b, attribute), 5),
+        )
 
     def outside(x, p, q):
-        return x + 1, len({p, q}), {p: 1}.get(q, 5), p in [q], len({p: 1} | {q: 2}), len({p, q} - {p})
+        return (
+            x + 1,
+            len({p, q}),
+            {p: 1}.get(q, 5),
+            p in [q],
+            len({p: 1} | {q: 2}),
+            len({p, q} - {p}),
+        )
 
     for first in (0, 1):
         a, b = make(), make()
@@ -351,7 +402,9 @@ def test_methods_that_are_bound_to_one_object_are_one_key(name):
             compiled = G.compile(f, backend="eager")
             for other in ((b, a), (a, b))[first]:
                 x = G.ones(1)
-                assert compiled(x, given(a), given(other))[1:] == f(x, given(a), given(other))[1:], (f, other is a)
+                assert (
+                    compiled(x, given(a), given(other))[1:] == f(x, given(a), given(other))[1:]
+                ), (f, other is a)
 
 
 def test_objects_of_c_that_are_keys_by_what_they_are():
@@ -359,6 +412,11 @@ def test_objects_of_c_that_are_keys_by_what_they_are():
 
     def f(x):
         made = functools.partial(len)
-        return x + 1, len({len, abs, len, operator.add, made, made, functools.partial(len)}), {operator.mul: 3}[operator.mul], str.join in {str.join}
+        return (
+            x + 1,
+            len({len, abs, len, operator.add, made, made, functools.partial(len)}),
+            {operator.mul: 3}[operator.mul],
+            str.join in {str.join},
+        )
 
     assert G.compile(f, backend="eager")(G.ones(1))[1:] == f(G.ones(1))[1:] == (5, 3, True)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers that learn their sizes from the first input, in functions that are compiled as a whole: what plain Python makes of them, to the bit."""
+"""Layers that learn their sizes from the first input, in functions that are compiled as a whole:
+what plain Python makes of them, to the bit."""
 
 import pytest
 
@@ -43,7 +44,14 @@ def outcome(make, x, **options):
     run(x).sum().backward()
     state = {name: t.tolist() for name, t in module.state_dict().items()}
     grads = [p.grad is None or p.grad.tolist() for p in module.parameters()]
-    return said, state, grads, type(module), [type(m) for m in module.modules()], G.get_rng_state().tolist()
+    return (
+        said,
+        state,
+        grads,
+        type(module),
+        [type(m) for m in module.modules()],
+        G.get_rng_state().tolist(),
+    )
 
 
 @pytest.mark.parametrize("name", MODULES)

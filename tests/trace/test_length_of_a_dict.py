@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The length of a dict that came in is guarded as a number, whatever its keys are; who asks for the keys guards them."""
+"""The length of a dict that came in is guarded as a number, whatever its keys are; who asks for the
+keys guards them."""
 
 import collections
 
@@ -37,7 +38,11 @@ QUESTIONS = {
 DICTS = [{}, {"a": 1}, {"b": 2}, {"a": 1, "b": 2}, {"a": 3, "c": 2}, {}, {"x": 0, "a": 1}]
 
 
-@pytest.mark.parametrize("make", [dict, Sub, collections.OrderedDict, lambda d: collections.defaultdict(int, d)], ids=["dict", "subclass", "OrderedDict", "defaultdict"])
+@pytest.mark.parametrize(
+    "make",
+    [dict, Sub, collections.OrderedDict, lambda d: collections.defaultdict(int, d)],
+    ids=["dict", "subclass", "OrderedDict", "defaultdict"],
+)
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_of_an_argument_and_an_attribute(name, make):
     question = QUESTIONS[name]
@@ -58,7 +63,11 @@ def test_the_keys_do_not_matter():
         d = {key: None for key in keys}
         keys = [object(), *keys[:-1]]
         assert c(x, d).item() == 5
-    assert len(c.entries()) == 1 and "DICT_LEN" in c.entries()[0]["guards"] and "DICT_KEYS" not in c.entries()[0]["guards"]
+    assert (
+        len(c.entries()) == 1
+        and "DICT_LEN" in c.entries()[0]["guards"]
+        and "DICT_KEYS" not in c.entries()[0]["guards"]
+    )
     assert c(x, {}).item() == 0
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finalizers, callbacks of weak references and ends of generators run where plain Python runs them: kinds of objects, times ways to drop the last
-reference, times places of the drop, in functions that compute with tensors before and after it."""
+"""Finalizers, callbacks of weak references and ends of generators run where plain Python runs them:
+kinds of objects, times ways to drop the last reference, times places of the drop, in functions that
+compute with tensors before and after it."""
 
 import collections
 import gc
@@ -154,7 +155,13 @@ def program(thing, drop, place):
     name = "inner" if PLACES[place] is None else "f"
     before, after = PLACES[place] or ("log.append('b'); y = x * 2", "log.append('c'); return y")
     declared = "global g_held" if "g_held" in drop else "pass"
-    lines = [declared, before, make, *drop.replace("global g_held\n    ", "").split("\n    "), after]
+    lines = [
+        declared,
+        before,
+        make,
+        *drop.replace("global g_held\n    ", "").split("\n    "),
+        after,
+    ]
     source = f"def {name}(x):\n" + "".join(f"    {line}\n" for line in lines)
     if name == "inner":
         source += "def f(x):\n    y = inner(x + 1)\n    log.append('e')\n    return y\n"
@@ -247,7 +254,16 @@ def a_temporary_folder(x):
     return y
 
 
-@pytest.mark.parametrize("fn", [attribute_of_a_temporary, a_callback_that_is_dropped_with_the_object, two_that_die_at_the_end, a_weak_dictionary, a_temporary_folder])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        attribute_of_a_temporary,
+        a_callback_that_is_dropped_with_the_object,
+        two_that_die_at_the_end,
+        a_weak_dictionary,
+        a_temporary_folder,
+    ],
+)
 def test_objects_that_stand_for_files_tables_and_callbacks_die_at_their_place(fn):
     assert agree(lambda: fn, "eager")[1]
 

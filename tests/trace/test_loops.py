@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loops that stay in the graph: while_loop, scan, map, associative_scan, against loops in Python."""
+"""Loops that stay in the graph: while_loop, scan, map, associative_scan, against loops in
+Python."""
 
 import types
 from collections import namedtuple
@@ -16,7 +17,9 @@ Pair = namedtuple("Pair", "a b")
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def leaf(values):
@@ -24,7 +27,9 @@ def leaf(values):
 
 
 def same(a, b):
-    assert a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes(), (a, b)
+    assert (
+        a.dtype == b.dtype and a.shape == b.shape and a.numpy().tobytes() == b.numpy().tobytes()
+    ), (a, b)
 
 
 def close(a, b):
@@ -43,7 +48,11 @@ def ways(fn, backend):
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_while_loop_has_the_values_and_gradients_of_a_loop(backend, steps):
     def f(x, w, n):
-        return while_loop(lambda i, a: i < n, lambda i, a: (i + 1, (a * w).sin() + x), (G.zeros((), dtype=G.int64), x * 2))
+        return while_loop(
+            lambda i, a: i < n,
+            lambda i, a: (i + 1, (a * w).sin() + x),
+            (G.zeros((), dtype=G.int64), x * 2),
+        )
 
     def plain(x, w, n):
         i, a = G.zeros((), dtype=G.int64), x * 2
@@ -84,11 +93,13 @@ def test_a_body_calls_functions_with_more_and_with_fewer_cells(compiled):
         assert f(lambda x: x + 1, x).tolist() == [4.0, 4.0]
 
 
-
 def test_while_loop_carries_trees_and_passes_additional_inputs():
     def f(x, k):
         return while_loop(
-            lambda c, k: c["i"] < 3, lambda c, k: ({"i": c["i"] + 1, "p": Pair(c["p"].b, c["p"].a * k)},), ({"i": G.zeros((), dtype=G.int64), "p": Pair(x, x + 1)},), (k,)
+            lambda c, k: c["i"] < 3,
+            lambda c, k: ({"i": c["i"] + 1, "p": Pair(c["p"].b, c["p"].a * k)},),
+            ({"i": G.zeros((), dtype=G.int64), "p": Pair(x, x + 1)},),
+            (k,),
         )
 
     for run in ways(f, "eager"):
@@ -101,7 +112,11 @@ def test_while_loop_where_only_the_body_requires_grad():
     w = leaf([1.5, 2.5])
 
     def f(n):
-        return while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a * w + 1), (G.zeros((), dtype=G.int64), G.ones(2)))[1]
+        return while_loop(
+            lambda i, a: i < n,
+            lambda i, a: (i + 1, a * w + 1),
+            (G.zeros((), dtype=G.int64), G.ones(2)),
+        )[1]
 
     found = []
     for run in ways(f, "eager"):
@@ -120,7 +135,11 @@ def test_while_loop_where_only_the_body_requires_grad():
 @pytest.mark.parametrize(
     "args, error, text",
     [
-        ((lambda i: i < 3, lambda i: (i + 1.5,), (G.tensor(0),)), G.compiler.Unsupported, "comes out as f32"),
+        (
+            (lambda i: i < 3, lambda i: (i + 1.5,), (G.tensor(0),)),
+            G.compiler.Unsupported,
+            "comes out as f32",
+        ),
         ((lambda i: i < 3, lambda i: (i + 1, i), (G.tensor(0),)), Exception, "is given"),
         ((lambda i: 3, lambda i: (i + 1,), (G.tensor(0),)), Exception, "dtype bool"),
         ((lambda i: i, lambda i: (i + 1,), (G.tensor(0),)), G.compiler.Unsupported, "dtype bool"),
@@ -173,7 +192,9 @@ def test_scan_has_the_values_and_gradients_of_a_loop(backend, reverse):
         return (c + x * w).tanh(), c * x
 
     found = []
-    runs = [lambda c, xs: plain_scan(step, c, xs, reverse)] + ways(lambda c, xs: scan(step, c, xs, reverse=reverse), backend)
+    runs = [lambda c, xs: plain_scan(step, c, xs, reverse)] + ways(
+        lambda c, xs: scan(step, c, xs, reverse=reverse), backend
+    )
     for run in runs:
         w.grad = None
         xs, c = leaf([[0.1 * i + j for j in range(3)] for i in range(4)]), leaf([0.5, 0.0, -0.5])
@@ -207,12 +228,21 @@ def test_second_derivative_of_scan():
 
 def test_scan_along_another_dimension_of_trees():
     def f(xs):
-        return scan(lambda c, x: ({"s": c["s"] + x["u"]}, (c["s"], x["v"] * 2)), {"s": G.zeros(2)}, xs, dim=1)
+        return scan(
+            lambda c, x: ({"s": c["s"] + x["u"]}, (c["s"], x["v"] * 2)),
+            {"s": G.zeros(2)},
+            xs,
+            dim=1,
+        )
 
     u, v = G.arange(6.0).reshape(2, 3), G.ones(4, 3)
     for run in ways(f, "eager"):
         c, (y, z) = run({"u": u, "v": v})
-        assert c["s"].tolist() == [3.0, 12.0] and y.tolist() == [[0.0, 0.0], [0.0, 3.0], [1.0, 7.0]] and z.shape == (3, 4)
+        assert (
+            c["s"].tolist() == [3.0, 12.0]
+            and y.tolist() == [[0.0, 0.0], [0.0, 3.0], [1.0, 7.0]]
+            and z.shape == (3, 4)
+        )
 
 
 def test_scan_over_nothing_gives_what_it_got():
@@ -235,7 +265,11 @@ def test_map(backend):
         w.grad = None
         xs = leaf([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
         y = run(xs, G.tensor(10.0))
-        assert y["a"].tolist() == [[2.0, 6.0], [6.0, 12.0], [10.0, 18.0]] and y["b"].tolist() == [23.0, 27.0, 31.0]
+        assert y["a"].tolist() == [[2.0, 6.0], [6.0, 12.0], [10.0, 18.0]] and y["b"].tolist() == [
+            23.0,
+            27.0,
+            31.0,
+        ]
         (y["a"].sum() + y["b"].sum()).backward()
         assert xs.grad.tolist() == [[3.0, 4.0]] * 3 and w.grad.tolist() == [9.0, 12.0]
 
@@ -291,7 +325,11 @@ def test_a_cond_in_a_scan_in_a_while_loop(backend):
         return y, y * 2
 
     def f(xs):
-        return while_loop(lambda i, c: i < 2, lambda i, c: (i + 1, scan(inner, c, xs)[1].sum(0)), (G.zeros((), dtype=G.int64), xs[0]))[1]
+        return while_loop(
+            lambda i, c: i < 2,
+            lambda i, c: (i + 1, scan(inner, c, xs)[1].sum(0)),
+            (G.zeros((), dtype=G.int64), xs[0]),
+        )[1]
 
     def plain(xs):
         c = xs[0]
@@ -320,16 +358,26 @@ def test_a_cond_in_a_scan_in_a_while_loop(backend):
 def test_a_dimension_of_one_element_has_any_stride(backend):
     def f(x):
         y = x[0:1:2]  # 1 by 3, with a stride of 6
-        return scan(lambda c, s: (c * s, c + s), y, x)[1], while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y + x[0]), (G.tensor(0), y))[1]
+        return (
+            scan(lambda c, s: (c * s, c + s), y, x)[1],
+            while_loop(lambda i, y: i < 2, lambda i, y: (i + 1, y + x[0]), (G.tensor(0), y))[1],
+        )
 
     x = G.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     ys, y = G.compile(f, backend=backend, fullgraph=True)(x)
-    assert ys.tolist() == [[[2.0, 4.0, 6.0]], [[5.0, 9.0, 15.0]]] and y.tolist() == [[3.0, 6.0, 9.0]]
+    assert ys.tolist() == [[[2.0, 4.0, 6.0]], [[5.0, 9.0, 15.0]]] and y.tolist() == [
+        [3.0, 6.0, 9.0]
+    ]
 
 
 @undisturbed
 def test_one_entry_serves_all_numbers_of_steps():
-    f = G.compile(lambda x, n: while_loop(lambda i, a: i < n, lambda i, a: (i + 1, a + i), (G.zeros((), dtype=G.int64), x))[1], backend="eager")
+    f = G.compile(
+        lambda x, n: while_loop(
+            lambda i, a: i < n, lambda i, a: (i + 1, a + i), (G.zeros((), dtype=G.int64), x)
+        )[1],
+        backend="eager",
+    )
     for n in (0, 1, 7, 100):
         assert f(G.tensor([0, 0]), G.tensor(n)).tolist() == [n * (n - 1) // 2] * 2
     assert f.status()["graphs"] == 1

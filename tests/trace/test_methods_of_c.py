@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods of C types, bound and called on instances of subclasses, slots under other names, and the very elements that sets made of others have."""
+"""Methods of C types, bound and called on instances of subclasses, slots under other names, and the
+very elements that sets made of others have."""
 
 import array
 import codecs
@@ -70,7 +71,9 @@ def of_an_array():
     return a
 
 
-@pytest.mark.parametrize("fn", named([bound_before_a_break, handed_to_map, handed_back, of_an_array]))
+@pytest.mark.parametrize(
+    "fn", named([bound_before_a_break, handed_to_map, handed_back, of_an_array])
+)
 def test_a_method_that_is_told_its_class_outlives_its_region(fn):
     check(fn)
 
@@ -159,7 +162,14 @@ class OfMeta(metaclass=Meta):
 
 
 def test_a_metaclass_says_what_a_class_tells_of_itself():
-    check(lambda: (hasattr(OfMeta, "__module__"), OfMeta.__name__, OfMeta.__doc__, OfMeta.__qualname__))
+    check(
+        lambda: (
+            hasattr(OfMeta, "__module__"),
+            OfMeta.__name__,
+            OfMeta.__doc__,
+            OfMeta.__qualname__,
+        )
+    )
     check(lambda: (Meta.__name__, Meta.__doc__, Meta.__module__))
 
 
@@ -174,13 +184,21 @@ def test_a_handler_of_codecs_is_asked_at_each_call():
 
     def f(x):
         e = "gramme.counted"
-        return x + 1, "a\xff".encode("ascii", e), b"\xff".decode("ascii", errors=e), bytes("\xff", "ascii", e), str(b"\xfe", "ascii", e)
+        return (
+            x + 1,
+            "a\xff".encode("ascii", e),
+            b"\xff".decode("ascii", errors=e),
+            bytes("\xff", "ascii", e),
+            str(b"\xfe", "ascii", e),
+        )
 
     compiled = G.compile(f, backend="eager")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = [f(G.ones(1))[1:], compiled(G.ones(1))[1:], compiled(G.ones(1))[1:]]
-    assert results == [(b"a<%d>" % n, f"<{n + 1}>", b"<%d>" % (n + 2), f"<{n + 3}>") for n in (1, 5, 9)]
+    assert results == [
+        (b"a<%d>" % n, f"<{n + 1}>", b"<%d>" % (n + 2), f"<{n + 3}>") for n in (1, 5, 9)
+    ]
 
 
 def test_accumulate_takes_its_start_by_name_alone():
@@ -196,7 +214,9 @@ class Key:
 def test_the_last_pair_of_a_dict_with_any_keys_is_taken():
     key = Key()
     for kind in dict, collections.OrderedDict:
-        check(lambda d: (d.popitem()[0] is key, len(d)), lambda kind=kind: (kind({"a": 1, key: 2}),))
+        check(
+            lambda d: (d.popitem()[0] is key, len(d)), lambda kind=kind: (kind({"a": 1, key: 2}),)
+        )
 
 
 # -- Slots that stand under another name
@@ -246,7 +266,9 @@ def stores_in_a_new_one(o):
     return o.first
 
 
-@pytest.mark.parametrize("fn", named([reads_first, reads_last, stores, deletes, stores_in_a_new_one]))
+@pytest.mark.parametrize(
+    "fn", named([reads_first, reads_last, stores, deletes, stores_in_a_new_one])
+)
 def test_the_slot_of_another_class_is_refused(fn):
     check(fn, lambda: filled(Borrows, "mine"))
 
@@ -269,12 +291,14 @@ def deleted_by_the_other_name(o):
     return hasattr(o, "a")
 
 
-@pytest.mark.parametrize("fn", named([one_place, one_place_of_a_new_one, deleted_by_the_other_name]))
+@pytest.mark.parametrize(
+    "fn", named([one_place, one_place_of_a_new_one, deleted_by_the_other_name])
+)
 def test_two_names_of_a_slot_are_one_place(fn):
     check(fn, lambda: filled(TwoNames, "a"))
 
 
-# -- The very elements: in one region, which a forced break would end (a set that leaves it is made anew of equal tuples)
+# -- The very elements: in one region, which a forced break would end (a set that leaves it is made
 
 
 def only(s):

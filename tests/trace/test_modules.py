@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that are compiled in place, and methods that are compiled one by one: the same object as before, the same results as plain."""
+"""Modules that are compiled in place, and methods that are compiled one by one: the same object as
+before, the same results as plain."""
 
 import copy
 import functools
@@ -48,7 +49,9 @@ def same(plain, compiled, *args, **kwargs):
         result = module(*args, **kwargs)
         if result.requires_grad:
             result.sum().backward()
-        results.append([result.detach()] + [p.grad for p in module.parameters() if p.grad is not None])
+        results.append(
+            [result.detach()] + [p.grad for p in module.parameters() if p.grad is not None]
+        )
     assert len(results[0]) == len(results[1])
     for a, b in zip(*results):
         assert_bits_equal(b, a)
@@ -63,8 +66,12 @@ def test_a_module_stays_the_object_that_it_was():
     assert type(compiled) is Net and isinstance(compiled, nn.Module)
     assert repr(compiled) == repr(plain)
     assert list(compiled.state_dict()) == list(plain.state_dict())
-    assert [name for name, _ in compiled.named_parameters()] == [name for name, _ in plain.named_parameters()]
-    assert [name for name, _ in compiled.named_modules()] == [name for name, _ in plain.named_modules()]
+    assert [name for name, _ in compiled.named_parameters()] == [
+        name for name, _ in plain.named_parameters()
+    ]
+    assert [name for name, _ in compiled.named_modules()] == [
+        name for name, _ in plain.named_modules()
+    ]
     assert [name for name, _ in compiled.named_buffers()] == ["scale"]
     assert inspect.signature(compiled) == inspect.signature(plain)
     assert inspect.signature(compiled.forward) == inspect.signature(plain.forward)
@@ -85,7 +92,11 @@ def test_pickles_and_copies_are_those_of_a_plain_module():
     same(plain, compiled, X)
     assert pickle.dumps(compiled) == pickle.dumps(plain)
     frames = counter.frame_count
-    for again in (pickle.loads(pickle.dumps(compiled)), copy.deepcopy(compiled), copy.copy(compiled)):
+    for again in (
+        pickle.loads(pickle.dumps(compiled)),
+        copy.deepcopy(compiled),
+        copy.copy(compiled),
+    ):
         assert type(again) is Net and list(again.state_dict()) == list(plain.state_dict())
         same(plain, again, X)
     assert counter.frame_count == frames  # no copy is compiled
@@ -159,14 +170,26 @@ def compiled_at_the_top(x):
 
 
 def test_tensors_and_parameters_are_pickled_with_their_values():
-    for tensor in (X, X.t(), G.tensor(2.5, dtype=G.bfloat16), G.ones(0, 3), G.arange(4) > 1, G.ones(2, requires_grad=True)):
+    for tensor in (
+        X,
+        X.t(),
+        G.tensor(2.5, dtype=G.bfloat16),
+        G.ones(0, 3),
+        G.arange(4) > 1,
+        G.ones(2, requires_grad=True),
+    ):
         again = pickle.loads(pickle.dumps(tensor))
         assert_bits_equal(again.detach(), tensor.detach())
         assert (type(again), again.requires_grad) == (type(tensor), tensor.requires_grad)
     parameter = nn.Parameter(G.ones(2), requires_grad=False)
     parameter.tag = "mine"
     again, twice = pickle.loads(pickle.dumps((parameter, parameter)))
-    assert type(again) is nn.Parameter and again.tag == "mine" and again is twice and not again.requires_grad
+    assert (
+        type(again) is nn.Parameter
+        and again.tag == "mine"
+        and again is twice
+        and not again.requires_grad
+    )
     other = copy.copy(parameter)
     other.add_(1)
     assert type(other) is nn.Parameter and parameter.tolist() == [2, 2] and other.tag == "mine"
@@ -206,8 +229,12 @@ def test_hooks_with_side_effects_see_what_they_see_plain():
     plain, compiled, _ = pair()
     for name, module in (("plain", plain.eval()), ("compiled", compiled.eval())):
         log = seen.setdefault(name, [])
-        module.register_forward_pre_hook(lambda module, args, log=log: log.append((type(module).__name__, args[0].shape)))
-        module.first.register_forward_hook(lambda module, args, result, log=log: log.append(result.shape))
+        module.register_forward_pre_hook(
+            lambda module, args, log=log: log.append((type(module).__name__, args[0].shape))
+        )
+        module.first.register_forward_hook(
+            lambda module, args, result, log=log: log.append(result.shape)
+        )
     for _ in range(3):
         same(plain, compiled, X)
     assert seen["plain"] == seen["compiled"] and len(seen["plain"]) == 6
@@ -301,7 +328,9 @@ def test_submodules_that_come_and_go():
 
 
 def test_sequential_and_a_module_of_the_same_type_inside():
-    make = lambda: nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3), nn.ReLU()), nn.Linear(3, 1))
+    make = lambda: nn.Sequential(
+        nn.Linear(3, 3), nn.Sequential(nn.Linear(3, 3), nn.ReLU()), nn.Linear(3, 1)
+    )
     plain, compiled, _ = pair(make)
     same(plain, compiled, X)
     assert isinstance(compiled[1], nn.Sequential) and len(compiled) == 3
@@ -310,7 +339,9 @@ def test_sequential_and_a_module_of_the_same_type_inside():
 
 @undisturbed
 def test_modules_of_one_class_have_their_entries_apart():
-    models = [nn.Linear(3, 3) for _ in range(12)]  # more than there may be entries on one code object
+    models = [
+        nn.Linear(3, 3) for _ in range(12)
+    ]  # more than there may be entries on one code object
     counter = CompileCounter()
     for _ in range(2):
         for model in models:

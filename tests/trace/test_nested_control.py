@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each operator that takes functions inside each other one: values and gradients of plain Python, in eager and on each back end.
+"""Each operator that takes functions inside each other one: values and gradients of plain Python,
+in eager and on each back end.
 
-An operator is written here twice: with the operator, and as the Python that it stands for.  Both take a function from tensors to tensors of the
-same shape, so they can be put into each other in any order, and nothing in them knows how many dimensions there are.
+An operator is written here twice: with the operator, and as the Python that it stands for.  Both
+take a function from tensors to tensors of the same shape, so they can be put into each other in any
+order, and nothing in them knows how many dimensions there are.
 GM_NESTED: how many random towers of three to five operators are tried for each back end.
 """
 
@@ -27,7 +29,9 @@ W = [None]
 
 
 def cond_op(inner):
-    return lambda x: cond(x.sum() > 0.1, lambda x: inner(x) * W[0], lambda x: {"y": inner(x + 0.5)}["y"].sin(), (x,))
+    return lambda x: cond(
+        x.sum() > 0.1, lambda x: inner(x) * W[0], lambda x: {"y": inner(x + 0.5)}["y"].sin(), (x,)
+    )
 
 
 def cond_py(inner):
@@ -35,7 +39,9 @@ def cond_py(inner):
 
 
 def while_op(inner):
-    return lambda x: while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, inner(x).tanh() * 0.75 + W[0]), (G.tensor(0), x))[1]
+    return lambda x: while_loop(
+        lambda i, x: i < 3, lambda i, x: (i + 1, inner(x).tanh() * 0.75 + W[0]), (G.tensor(0), x)
+    )[1]
 
 
 def while_py(inner):
@@ -49,7 +55,11 @@ def while_py(inner):
 
 def scan_op(inner):
     def f(x):
-        carry, ys = scan(lambda c, s: ({"a": inner(c["a"]).sin() * s}, [c["a"] - s]), {"a": x}, G.stack([x, x * 0.5]))
+        carry, ys = scan(
+            lambda c, s: ({"a": inner(c["a"]).sin() * s}, [c["a"] - s]),
+            {"a": x},
+            G.stack([x, x * 0.5]),
+        )
         return carry["a"] + ys[0].sum(0)
 
     return f
@@ -75,7 +85,9 @@ def map_py(inner):
 
 
 def prefix_op(inner):
-    return lambda x: associative_scan(lambda a, b: inner(a) * 0.5 + b, G.stack([x, x * 0.25])).sum(0)
+    return lambda x: associative_scan(lambda a, b: inner(a) * 0.5 + b, G.stack([x, x * 0.25])).sum(
+        0
+    )
 
 
 def prefix_py(inner):
@@ -121,11 +133,17 @@ class Clipped(G.autograd.Function):
     @staticmethod
     def backward(ctx, grad):
         x, y = ctx.saved_tensors
-        return (grad * x.cos()).clamp(-0.5, 0.5) + y * 0.125, (grad * 0.75).reshape(-1, x.shape[-1]).sum(0)
+        return (grad * x.cos()).clamp(-0.5, 0.5) + y * 0.125, (grad * 0.75).reshape(
+            -1, x.shape[-1]
+        ).sum(0)
 
 
 def drawing(x):
-    return G.nn.functional.dropout(x.tanh() * W[0], 0.25) + x * G.rand(x.shape[-1:]) + G.randn_like(x) * 0.125
+    return (
+        G.nn.functional.dropout(x.tanh() * W[0], 0.25)
+        + x * G.rand(x.shape[-1:])
+        + G.randn_like(x) * 0.125
+    )
 
 
 LEAVES = {
@@ -137,7 +155,8 @@ LEAVES = {
 
 
 def tower(names, which, leaf):
-    """The operators around a leaf, the first one outside.  which: 0 the operators, 1 plain Python."""
+    """The operators around a leaf, the first one outside.  which: 0 the operators, 1 plain
+    Python."""
     f = LEAVES[leaf]
     for name in reversed(names):
         f = OPERATORS[name][which](f)
@@ -145,7 +164,8 @@ def tower(names, which, leaf):
 
 
 def outcome(f, start):
-    """The value, where the generator stands, and the gradients of the input and of what was read around, as lists."""
+    """The value, where the generator stands, and the gradients of the input and of what was read
+    around, as lists."""
     x, w = G.tensor(start, requires_grad=True), G.tensor([0.5, -1.25, 0.75], requires_grad=True)
     W[0] = w
     G.manual_seed(7)
@@ -155,7 +175,11 @@ def outcome(f, start):
 
 
 # Both branches of a cond; then a size that changes, so that the last two are served by one entry.
-STARTS = ([0.5, 0.25, 1.5], [-0.75, 0.5, -1.0], *([[0.5 - 0.25 * i, 0.125 * i, -1.0] for i in range(n)] for n in (2, 5, 4)))
+STARTS = (
+    [0.5, 0.25, 1.5],
+    [-0.75, 0.5, -1.0],
+    *([[0.5 - 0.25 * i, 0.125 * i, -1.0] for i in range(n)] for n in (2, 5, 4)),
+)
 
 
 def compare(names, leaf, backend):
@@ -163,20 +187,50 @@ def compare(names, leaf, backend):
     program, python = tower(names, 0, leaf), tower(names, 1, leaf)
     compiled = G.compile(program, backend=backend, fullgraph=True)
     for start in STARTS:
-        want, eager, have = outcome(python, start), outcome(program, start), outcome(compiled, start)
-        assert [v.tobytes() for v in want[:2]] == [v.tobytes() for v in have[:2]], (names, leaf, start, want, have)
+        want, eager, have = (
+            outcome(python, start),
+            outcome(program, start),
+            outcome(compiled, start),
+        )
+        assert [v.tobytes() for v in want[:2]] == [v.tobytes() for v in have[:2]], (
+            names,
+            leaf,
+            start,
+            want,
+            have,
+        )
         for a, b, c in zip(want, eager, have):
-            assert abs(a - c).max() <= 1e-3 * max(1, abs(a).max()), (names, leaf, start, want, have)  # gradients are summed in another order
+            assert abs(a - c).max() <= 1e-3 * max(1, abs(a).max()), (
+                names,
+                leaf,
+                start,
+                want,
+                have,
+            )  # gradients are summed in another order
             assert b.tobytes() == c.tobytes(), (names, leaf, start, eager, have)
-    assert FORCED or compiled.status()["graphs"] <= 3, (names, leaf)  # one dimension, two, and two of any size
+    assert FORCED or compiled.status()["graphs"] <= 3, (
+        names,
+        leaf,
+    )  # one dimension, two, and two of any size
 
 
 # The C compiler takes most of the time: it gets each operator in itself and in the next one.
-SHORT = [(a, b) for a, b in itertools.product(OPERATORS, OPERATORS) if (list(OPERATORS).index(b) - list(OPERATORS).index(a)) % len(OPERATORS) < 2]
+SHORT = [
+    (a, b)
+    for a, b in itertools.product(OPERATORS, OPERATORS)
+    if (list(OPERATORS).index(b) - list(OPERATORS).index(a)) % len(OPERATORS) < 2
+]
 
 
-@pytest.mark.parametrize("names, backend", [(names, b) for b in BACKENDS for names in (SHORT if b == "cc" else itertools.product(OPERATORS, OPERATORS))],
-                         ids=lambda v: v if isinstance(v, str) else " in ".join(v))
+@pytest.mark.parametrize(
+    "names, backend",
+    [
+        (names, b)
+        for b in BACKENDS
+        for names in (SHORT if b == "cc" else itertools.product(OPERATORS, OPERATORS))
+    ],
+    ids=lambda v: v if isinstance(v, str) else " in ".join(v),
+)
 def test_each_operator_in_each_other_one(names, backend):
     warnings.simplefilter("error")
     leaf = sum(list(OPERATORS).index(name) for name in names) % len(LEAVES)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions under allow_in_graph that give views of their arguments, or parts of what they make: they are recorded as any function, without a break."""
+"""Functions under allow_in_graph that give views of their arguments, or parts of what they make:
+they are recorded as any function, without a break."""
 
 import pytest
 
@@ -65,7 +66,12 @@ def outcome(f, backward):
     y = f(x)
     if backward:
         y.sum().backward()
-    return y.tolist(), y.stride(), y.data_ptr() == x.data_ptr(), x.grad if x.grad is None else x.grad.tolist()
+    return (
+        y.tolist(),
+        y.stride(),
+        y.data_ptr() == x.data_ptr(),
+        x.grad if x.grad is None else x.grad.tolist(),
+    )
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

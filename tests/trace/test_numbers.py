@@ -25,7 +25,10 @@ def capture():
 
 def compiled(f):
     """With a code object of its own: what other tests compiled is not in its cache."""
-    return G.compile(types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, None, f.__closure__), backend="eager")
+    return G.compile(
+        types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, None, f.__closure__),
+        backend="eager",
+    )
 
 
 def same(a, b):
@@ -90,7 +93,9 @@ def test_compt_09_a_fact_that_is_false_at_run_time_raises():  # COMPT-09
     f = compiled(with_fact)
     same(f(X, number(5)), X * 2)
     for n in 1, 0, -7:
-        with pytest.raises(RuntimeError, match="a fact that comptime code added does not hold: number >= 2"):
+        with pytest.raises(
+            RuntimeError, match="a fact that comptime code added does not hold: number >= 2"
+        ):
             f(X, number(n))
     same(f(X, number(2)), X * 2)
     assert f.status()["graphs"] == 1
@@ -99,10 +104,13 @@ def test_compt_09_a_fact_that_is_false_at_run_time_raises():  # COMPT-09
 @undisturbed
 @pytest.mark.parametrize("sign", ["<", "<=", "==", "!=", ">", ">="])
 def test_compt_09_each_comparison_decides_what_follows_from_it(sign):  # COMPT-09
-    """Every comparison of n and of 3 - 2 * n, after each fact: decided exactly where the fact and the dtype leave one answer."""
+    """Every comparison of n and of 3 - 2 * n, after each fact: decided exactly where the fact and
+    the dtype leave one answer."""
     holds = lambda sign, a, b: eval(f"{a} {sign} {b}")
     domain = range(-128, 128)
-    for with_, form, other, then in itertools.product((-128, 0, 4, 127), ("n", "3 - 2 * n"), ("<", "==", ">="), (-128, 0, 3, 127)):
+    for with_, form, other, then in itertools.product(
+        (-128, 0, 4, 127), ("n", "3 - 2 * n"), ("<", "==", ">="), (-128, 0, 3, 127)
+    ):
         values = [n for n in domain if holds(sign, n, with_)]
         if not values:
             continue
@@ -202,7 +210,13 @@ def test_what_follows_from_a_check_is_true(form, sign):
     ks = [*range(-128, -120), *range(-30, 30), *range(120, 128)]
     for c in (-128, -127, -20, 1, 2, 127):
         scope = {"G": G, "KS": ks}
-        exec(f"def f(x, t):\n    n = t.item()\n    G._check({form} {sign} {c})\n    return x, [n >= k for k in KS], [n == k for k in KS]\n", scope)
+        exec(
+            (
+                f"def f(x, t):\n    n = t.item()\n    G._check({form} {sign} {c})\n    return x, "
+                "[n >= k for k in KS], [n == k for k in KS]\n"
+            ),
+            scope,
+        )
         passes = eval(f"[n for n in range(-128, 128) if {form} {sign} {c}]")
         f = compiled(scope["f"])
         for n in passes[:4] + passes[-4:] + [n for n in passes if -20 < n < 20]:
@@ -211,7 +225,10 @@ def test_what_follows_from_a_check_is_true(form, sign):
             with pytest.raises(RuntimeError):
                 f(X, number(n, G.int8))
         if passes and not FORCED:
-            tight = f"def g(x, t):\n    n = t.item()\n    G._check({form} {sign} {c})\n    if n < {passes[0]} or n > {passes[-1]}:\n        return x\n    return x + 1\n"
+            tight = (
+                f"def g(x, t):\n    n = t.item()\n    G._check({form} {sign} {c})\n    if n < "
+                f"{passes[0]} or n > {passes[-1]}:\n        return x\n    return x + 1\n"
+            )
             exec(tight, scope)
             g = compiled(scope["g"])
             same(g(X, number(passes[0], G.int8)), X + 1)
@@ -268,13 +285,39 @@ def test_effects_before_a_check_that_fails_have_happened():
 def arithmetic(x, t):
     n = int(t)
     m = 3 * n - 7
-    return x + 1, n, -n, ~n, +n, m, n - n, 5 - n, m + n, True + n, n * -1, m - 2 * n, {"k": [n, (m,)]}
+    return (
+        x + 1,
+        n,
+        -n,
+        ~n,
+        +n,
+        m,
+        n - n,
+        5 - n,
+        m + n,
+        True + n,
+        n * -1,
+        m - 2 * n,
+        {"k": [n, (m,)]},
+    )
 
 
 def escapes(x, t):
     n = t.item()
     big = n > 1000
-    return x + 1, n, [n, {"big": big}], n == 5, n != 5, n <= 5, 5 > n, isinstance(n, int), n is None, type(n), type(big)
+    return (
+        x + 1,
+        n,
+        [n, {"big": big}],
+        n == 5,
+        n != 5,
+        n <= 5,
+        5 > n,
+        isinstance(n, int),
+        n is None,
+        type(n),
+        type(big),
+    )
 
 
 def kept(x, t):
@@ -292,7 +335,22 @@ def mixed_with_tensors(x, t):
 
 def what_breaks(x, t):
     n = t.item()
-    return x + 1, n // 2, n % 3, n**2, n / 4, f"{n}", abs(n), max(n, 2), [0] * (n & 3), {n: 1}, bool(n), n > 2.5, str(n), n - t.item()
+    return (
+        x + 1,
+        n // 2,
+        n % 3,
+        n**2,
+        n / 4,
+        f"{n}",
+        abs(n),
+        max(n, 2),
+        [0] * (n & 3),
+        {n: 1},
+        bool(n),
+        n > 2.5,
+        str(n),
+        n - t.item(),
+    )
 
 
 def loops(x, t):

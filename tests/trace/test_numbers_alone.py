@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arithmetic with sizes and ints alone: no back end is asked, and the numbers are right in each call."""
+"""Arithmetic with sizes and ints alone: no back end is asked, and the numbers are right in each
+call."""
 
 import pytest
 
@@ -48,7 +49,14 @@ def test_numbers_between_two_breaks_are_handed_to_no_back_end():
 
 
 def test_options_of_the_back_end_are_its_own():
-    f = G.compile(lambda x: x.shape[0] * 2, backend="auto", options={"auto.then": "none"}, dynamic=True)
+    f = G.compile(
+        lambda x: x.shape[0] * 2, backend="auto", options={"auto.then": "none"}, dynamic=True
+    )
     assert [f(G.ones(n)) for n in (3, 5)] == [6, 10]
-    g = G.compile(lambda x: (x.shape[0] * 2, x + 1), backend="auto", options={"auto.then": "none"}, dynamic=True)
+    g = G.compile(
+        lambda x: (x.shape[0] * 2, x + 1),
+        backend="auto",
+        options={"auto.then": "none"},
+        dynamic=True,
+    )
     assert g(G.ones(3))[0] == 6

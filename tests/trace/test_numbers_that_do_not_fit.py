@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number that has become a size is checked as a plain one is: that an integer dtype holds it, and that a divisor is not 0."""
+"""A number that has become a size is checked as a plain one is: that an integer dtype holds it, and
+that a divisor is not 0."""
 
 import types
 
@@ -75,11 +76,18 @@ def test_a_divisor_that_is_a_size_and_0_raises(name, dynamic, backend):
 
 
 @pytest.mark.parametrize("backend", BACK_ENDS)
-@pytest.mark.parametrize("kind, name", [(kind, name) for kind in (STORED, DIVIDED) for name in kind], ids=lambda o: "" if isinstance(o, dict) else o)
+@pytest.mark.parametrize(
+    "kind, name",
+    [(kind, name) for kind in (STORED, DIVIDED) for name in kind],
+    ids=lambda o: "" if isinstance(o, dict) else o,
+)
 def test_so_does_a_number_that_only_the_run_knows(kind, name, backend):
     f, more = kind[name], [] if kind is STORED else [G.tensor([5, -9])]
     root = lambda t, *x: f(*x, t.item())
-    compiled = G.compile(types.FunctionType(root.__code__.replace(), globals(), "root", None, root.__closure__), backend=backend)
+    compiled = G.compile(
+        types.FunctionType(root.__code__.replace(), globals(), "root", None, root.__closure__),
+        backend=backend,
+    )
     with G._dynamo.config.patch(capture_scalar_outputs=True):
         for n in (5, 6, 300, 0, 127, 128, -3):
             assert outcome(compiled, G.tensor(n), *more) == outcome(f, *more, n), n

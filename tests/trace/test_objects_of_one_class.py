@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One compiled function, several objects of one class: what guards remember of one object is never an answer about another.
+"""One compiled function, several objects of one class: what guards remember of one object is never
+an answer about another.
 
-A function asks an object for attributes of which some are optional, and is called with objects that have them and objects that lack them, in any order, with changes in
-between.  Each call is compared with plain Python, to the identity of what it gives.  The mechanisms that remember (tests/README.md lists them) are off in a build with debug
-checks: this test says most in a build without.  GM_OBJECT_PROGRAMS says how many random programs run.
+A function asks an object for attributes of which some are optional, and is called with objects that
+have them and objects that lack them, in any order, with changes in between.  Each call is compared
+with plain Python, to the identity of what it gives.  The mechanisms that remember (tests/README.md
+lists them) are off in a build with debug
+checks: this test says most in a build without.  GM_OBJECT_PROGRAMS says how many random programs
+run.
 """
 
 import argparse
@@ -91,7 +95,16 @@ ATTRIBUTES = [
     "getattr(getattr(o, '{0}', None), 'append', None) is None",
 ]
 DICT_ATTRIBUTES = ["vars(o).get('{0}', 1)", "'{0}' in vars(o)", "len(vars(o))"]
-ITEMS = ["o['{0}']", "o.get('{0}', 0)", "o.get('{0}')", "'{0}' in o", "caught(lambda: o['{0}'])", "x + len(o.get('{0}', ''))", "len(o)", "list(o)"]
+ITEMS = [
+    "o['{0}']",
+    "o.get('{0}', 0)",
+    "o.get('{0}')",
+    "'{0}' in o",
+    "caught(lambda: o['{0}'])",
+    "x + len(o.get('{0}', ''))",
+    "len(o)",
+    "list(o)",
+]
 
 
 def caught(f):
@@ -141,7 +154,9 @@ def give(o, present, number):
 
 
 @pytest.mark.parametrize("kind", [*KINDS.values(), dict], ids=[*KINDS, "a dict"])
-@pytest.mark.parametrize("first, second", [("a", "ad"), ("ad", "a"), ("ab", "abde"), ("abde", "a"), ("ab", "ad")])
+@pytest.mark.parametrize(
+    "first, second", [("a", "ad"), ("ad", "a"), ("ab", "abde"), ("abde", "a"), ("ab", "ad")]
+)
 def test_an_object_that_lacks_an_attribute_leaves_nothing_behind(kind, first, second):
     forms = ITEMS if kind is dict else ATTRIBUTES
     for form in forms[1:]:
@@ -153,10 +168,15 @@ def test_an_object_that_lacks_an_attribute_leaves_nothing_behind(kind, first, se
 
 
 def test_a_check_that_fails_in_the_middle_of_a_dict_leaves_nothing_behind():
-    """Loads stand before absences: those of the second object are found, then one of its absences fails."""
+    """Loads stand before absences: those of the second object are found, then one of its absences
+    fails."""
     f = function_of(["o.a", "o.b", "getattr(o, 'd', 0)", "getattr(o, 'e', 0)"])
     c, x = compiled(f), G.ones(1)
-    one, other, third = give(with_dict(), "ab", 1), give(with_dict(), "abd", 2), give(with_dict(), "b", 3)
+    one, other, third = (
+        give(with_dict(), "ab", 1),
+        give(with_dict(), "abd", 2),
+        give(with_dict(), "b", 3),
+    )
     for o in (one, other, third, one, third, one, other, one):
         assert_same(outcome(f, o, x), outcome(c, o, x), "")
 
@@ -165,7 +185,12 @@ def test_a_check_that_fails_in_the_middle_of_a_dict_leaves_nothing_behind():
 
 
 def questions_of(dice, kind):
-    forms = ITEMS if kind is dict else ATTRIBUTES + (DICT_ATTRIBUTES if hasattr(kind(), "__dict__") and kind is not Module else [])
+    forms = (
+        ITEMS
+        if kind is dict
+        else ATTRIBUTES
+        + (DICT_ATTRIBUTES if hasattr(kind(), "__dict__") and kind is not Module else [])
+    )
     return [dice.choice(forms).format(dice.choice(NAMES)) for _ in range(dice.randint(2, 6))]
 
 
@@ -192,16 +217,22 @@ def run(seed):
     questions = questions_of(dice, kind)
     f, x = function_of(questions), G.ones(1)
     c = compiled(f)
-    objects = [give(kind(), [n for n in NAMES if dice.random() < 0.6], i) for i in range(dice.randint(2, 4))]
+    objects = [
+        give(kind(), [n for n in NAMES if dice.random() < 0.6], i)
+        for i in range(dice.randint(2, 4))
+    ]
     for step in range(24):
         if step >= 8 and dice.random() < 0.25:
             change(dice, objects, kind)
         o = dice.choice(objects)
-        assert_same(outcome(f, o, x), outcome(c, o, x), f"seed {seed}, step {step}: {kind} {questions}")
+        assert_same(
+            outcome(f, o, x), outcome(c, o, x), f"seed {seed}, step {step}: {kind} {questions}"
+        )
 
 
 class Node:
-    """One of many below a root: enough of them are checked as a tree, without a look at each record."""
+    """One of many below a root: enough of them are checked as a tree, without a look at each
+    record."""
 
     b = 1.5
 
@@ -258,7 +289,11 @@ def run_tree(seed):
     first = [node(dice) for _ in range(dice.choice((2, 9, 30)))]
     for root in roots:
         root.nodes = shape(dice.choice((first, [node(dice) for _ in first])))
-    f = (lambda x, root: total(x, root)) if dice.random() < 0.5 else (lambda x, root, others=roots: total(total(x, root), others[0]))
+    f = (
+        (lambda x, root: total(x, root))
+        if dice.random() < 0.5
+        else (lambda x, root, others=roots: total(total(x, root), others[0]))
+    )
     c = compiled(f)
     for step in range(20):
         if step >= 4 and dice.random() < 0.3:
@@ -286,7 +321,9 @@ def run_items(seed):
         elif what < 0.4 and isinstance(holder.items, list):
             holder.items.append(1)
         elif what < 0.5:
-            holder.items = type(holder.items)(eval(repr([*holder.items])))  # equal objects, but others
+            holder.items = type(holder.items)(
+                eval(repr([*holder.items]))
+            )  # equal objects, but others
         assert repr(c(x, holder)) == repr(f(x, holder)), f"items {seed}, step {step}"
 
 
@@ -306,7 +343,9 @@ def test_a_deque_of_objects_is_asked_in_any_order():
         o = things[0]
         return o.a, getattr(o, "d", 0), x
 
-    things, x = collections.deque([give(with_dict(), "a", 1), give(with_dict(), "ad", 2), give(with_dict(), "a", 3)]), G.ones(1)
+    things, x = collections.deque(
+        [give(with_dict(), "a", 1), give(with_dict(), "ad", 2), give(with_dict(), "a", 3)]
+    ), G.ones(1)
     c = compiled(f)
     for i in (1, 1, 2, 1, -1, 1, 1, 1, 2, 2, 1):
         things.rotate(i)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects that are not what they look like, and checks that Python makes of them: small programs, each run plain and compiled, results and exceptions compared."""
+"""Objects that are not what they look like, and checks that Python makes of them: small programs,
+each run plain and compiled, results and exceptions compared."""
 
 import collections
 import enum
@@ -20,7 +21,9 @@ from stress import ON
 from test_data_model import outcome
 
 # A break at every instruction executes in plain Python what this file asks of the recorder.
-pytestmark = pytest.mark.skipif("break" in os.environ.get("GM_STRESS", ""), reason="asks what the recorder itself does")
+pytestmark = pytest.mark.skipif(
+    "break" in os.environ.get("GM_STRESS", ""), reason="asks what the recorder itself does"
+)
 
 
 class A:
@@ -36,7 +39,12 @@ def cap(*a, **k):
 
 
 OBJ = A()
-METHODS = [operator.methodcaller("foo", "bar", k=3), operator.methodcaller("foo", k=3), operator.methodcaller("foo"), operator.methodcaller("bar", 1, 2)]
+METHODS = [
+    operator.methodcaller("foo", "bar", k=3),
+    operator.methodcaller("foo", k=3),
+    operator.methodcaller("foo"),
+    operator.methodcaller("bar", 1, 2),
+]
 
 
 def method_callers_that_exist(x):
@@ -44,7 +52,11 @@ def method_callers_that_exist(x):
 
 
 def method_callers_that_are_made(x):
-    return operator.methodcaller("foo", "bar", k=3)(A()), operator.methodcaller("foo", k=3)(A()), operator.methodcaller("bar")(A())
+    return (
+        operator.methodcaller("foo", "bar", k=3)(A()),
+        operator.methodcaller("foo", k=3)(A()),
+        operator.methodcaller("bar")(A()),
+    )
 
 
 def method_callers_of_tensors(x):
@@ -118,8 +130,18 @@ class I(int):
 
 
 def formats_of_subclasses(x):
-    return (f"{E.FIRST}", "{}".format(E.FIRST), format(E.FIRST), "{}".format(Money(2)), "{:x}".format(Money(2)), "{!s}".format(Name("n")), "{}".format(Name("n")),
-            f"{I(3)}", "{!r}".format(I(3)), "{0}".format(I(3)))
+    return (
+        f"{E.FIRST}",
+        "{}".format(E.FIRST),
+        format(E.FIRST),
+        "{}".format(Money(2)),
+        "{:x}".format(Money(2)),
+        "{!s}".format(Name("n")),
+        "{}".format(Name("n")),
+        f"{I(3)}",
+        "{!r}".format(I(3)),
+        "{0}".format(I(3)),
+    )
 
 
 class Rev:
@@ -220,8 +242,16 @@ def a_frozenset_and_a_view(x):
     s = frozenset([1, 2])
     s &= {1: 0}.keys()
     views = [{2: 0}.keys(), {2: 0}.items()]
-    names = [type(op(frozenset([1]), v)).__name__ for v in views for op in (operator.or_, operator.and_, operator.sub, operator.xor)]
-    swapped = [type(op(v, frozenset([1]))).__name__ for v in views for op in (operator.or_, operator.and_, operator.sub, operator.xor)]
+    names = [
+        type(op(frozenset([1]), v)).__name__
+        for v in views
+        for op in (operator.or_, operator.and_, operator.sub, operator.xor)
+    ]
+    swapped = [
+        type(op(v, frozenset([1]))).__name__
+        for v in views
+        for op in (operator.or_, operator.and_, operator.sub, operator.xor)
+    ]
     return type(s).__name__, s, names, swapped, type({1} | {2: 0}.keys()).__name__
 
 
@@ -288,7 +318,12 @@ def equality_of_another_class(x):
 
 
 def the_type_of_method_wrappers(x):
-    return type((3).__lt__).__name__, isinstance((3).__lt__, types.MethodWrapperType), isinstance((3).bit_length, types.MethodWrapperType), type([].__len__).__name__
+    return (
+        type((3).__lt__).__name__,
+        isinstance((3).__lt__, types.MethodWrapperType),
+        isinstance((3).bit_length, types.MethodWrapperType),
+        type([].__len__).__name__,
+    )
 
 
 def an_index_that_is_a_bool(x):
@@ -482,7 +517,18 @@ def seen():
 def views_that_hold_what_has_no_hash(x):
     held, other = collections.defaultdict(list, m=[1]), {"k": 1}
     a, b = held.items(), other.items()
-    found = [a <= b, a == b, a < {"k": 1, "m": [1]}.items(), b >= a, a != b, a.isdisjoint(b), b.isdisjoint(a), ("m", [1]) in a, ("k", []) in b, ["m", [1]] in a]
+    found = [
+        a <= b,
+        a == b,
+        a < {"k": 1, "m": [1]}.items(),
+        b >= a,
+        a != b,
+        a.isdisjoint(b),
+        b.isdisjoint(a),
+        ("m", [1]) in a,
+        ("k", []) in b,
+        ["m", [1]] in a,
+    ]
     try:
         return found, a | b
     except TypeError as error:
@@ -495,7 +541,13 @@ def common_items_of_views(x):
 
 
 # The programs of this file so far: functions of one argument, x.
-PROGRAMS = [value for value in list(globals().values()) if isinstance(value, types.FunctionType) and value.__module__ == __name__ and value.__code__.co_varnames[:1] == ("x",)]
+PROGRAMS = [
+    value
+    for value in list(globals().values())
+    if isinstance(value, types.FunctionType)
+    and value.__module__ == __name__
+    and value.__code__.co_varnames[:1] == ("x",)
+]
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
@@ -523,7 +575,11 @@ def test_a_method_of_c_that_super_found_is_called_and_no_other():
     with _dynamo.capture_all():
         version, state, gauss = random.getstate()
         own = random.Random(3).getstate()
-    assert (version, len(state), gauss) == (random.getstate()[0], len(random.getstate()[1]), random.getstate()[2])
+    assert (version, len(state), gauss) == (
+        random.getstate()[0],
+        len(random.getstate()[1]),
+        random.getstate()[2],
+    )
     assert own == random.Random(3).getstate()
 
 
@@ -540,7 +596,9 @@ def lists_of(n_lists):
     draw = random.Random(5)
     yield [-1.0, 2.0, nan, 0.0]
     for i in range(n_lists):
-        n = draw.choice([2, 3, 5, 8, 20] if "rollback" in ON else [2, 3, 5, 8, 20, 33, 64, 65, 70, 150, 300])
+        n = draw.choice(
+            [2, 3, 5, 8, 20] if "rollback" in ON else [2, 3, 5, 8, 20, 33, 64, 65, 70, 150, 300]
+        )
         kind = draw.randrange(5)
         values = [float(draw.randrange(n if kind else 4)) for _ in range(n)]
         if kind == 1:
@@ -565,8 +623,15 @@ class Logged:
 
 
 def as_new(function):
-    """The function with a code object of its own: how often it was compiled before does not count."""
-    return types.FunctionType(function.__code__.replace(), function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    """The function with a code object of its own: how often it was compiled before does not
+    count."""
+    return types.FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -677,7 +742,18 @@ def keys_of_two_types(x):
         return str(error)
 
 
-@pytest.mark.parametrize("program", [changed_while_sorted, empty_while_sorted, a_key_that_raises, a_comparison_that_raises_leaves_a_permutation, a_comparison_that_changes_the_list,
-                                     a_comparison_that_gives_no_bool, keys_of_two_types], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "program",
+    [
+        changed_while_sorted,
+        empty_while_sorted,
+        a_key_that_raises,
+        a_comparison_that_raises_leaves_a_permutation,
+        a_comparison_that_changes_the_list,
+        a_comparison_that_gives_no_bool,
+        keys_of_two_types,
+    ],
+    ids=lambda f: f.__name__,
+)
 def test_a_list_that_is_being_sorted(program):
     test_a_program(program)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Back ends in Python that run a graph with an autograd.Function node by node, or hand their graph on to another back end."""
+"""Back ends in Python that run a graph with an autograd.Function node by node, or hand their graph
+on to another back end."""
 
 import pytest
 
@@ -23,7 +24,8 @@ class Triple(G.autograd.Function):
 
 
 class TwoResults(G.autograd.Function):
-    """Its backward is no linear function of the gradients, so it must run once, with both of them."""
+    """Its backward is no linear function of the gradients, so it must run once, with both of
+    them."""
 
     @staticmethod
     def forward(ctx, x, y):
@@ -89,7 +91,9 @@ def step(f, shape=(3,)):
     x, y = G.randn(*shape, requires_grad=True), G.randn(*shape, requires_grad=True)
     value = f(x, y)
     gx, gy = G.autograd.grad(value, (x, y), create_graph=True)
-    again = G.autograd.grad(gx.sum() + gy.sum(), (x, y), allow_unused=True) if gx.requires_grad else ()
+    again = (
+        G.autograd.grad(gx.sum() + gy.sum(), (x, y), allow_unused=True) if gx.requires_grad else ()
+    )
     return [t.tolist() if t is not None else None for t in (value, gx, gy, *again)]
 
 
@@ -106,7 +110,10 @@ def test_without_gradients_an_autograd_function_gives_plain_results(backend):
         value = f(G.ones(3), G.ones(3))
     assert not value.requires_grad and value.item() == two_results(G.ones(3), G.ones(3)).item()
     x = G.ones(3, requires_grad=True)
-    assert G.autograd.grad(f(x, G.ones(3)), x)[0].tolist() == G.autograd.grad(two_results(x, G.ones(3)), x)[0].tolist()
+    assert (
+        G.autograd.grad(f(x, G.ones(3)), x)[0].tolist()
+        == G.autograd.grad(two_results(x, G.ones(3)), x)[0].tolist()
+    )
 
 
 def test_a_graph_for_all_sizes_with_an_autograd_function_runs_node_by_node():
@@ -137,10 +144,17 @@ def test_aot_autograd_inside_of_a_back_end_makes_forward_and_backward_graphs():
     made = []
 
     def keep(name):
-        return lambda graph, example_inputs: (made.append((name, "mul_" in graph.code or "add_" in graph.code)), graph)[1]
+        return lambda graph, example_inputs: (
+            made.append((name, "mul_" in graph.code or "add_" in graph.code)),
+            graph,
+        )[1]
 
     def mine(graph, example_inputs):
-        return aot_autograd(fw_compiler=keep("forward"), bw_compiler=keep("backward"), inference_compiler=keep("inference"))(graph, example_inputs)
+        return aot_autograd(
+            fw_compiler=keep("forward"),
+            bw_compiler=keep("backward"),
+            inference_compiler=keep("inference"),
+        )(graph, example_inputs)
 
     def f(x):
         y = x * x
@@ -199,7 +213,10 @@ def test_a_handed_on_graph_says_what_it_takes():
         return kept[0]
 
     G.compile(lambda x: x * 2, backend=mine)(G.ones(3))
-    for arguments, error in (((), "takes 1 tensors, 0 were given"), (("a",), "input 0 of the graph is a str, not a Tensor")):
+    for arguments, error in (
+        ((), "takes 1 tensors, 0 were given"),
+        (("a",), "input 0 of the graph is a str, not a Tensor"),
+    ):
         with pytest.raises(TypeError, match=error):
             kept[0](*arguments)
     with pytest.raises(RuntimeError):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""associative_scan of lengths that change: one compilation, with the bits of plain Python, forward and backward."""
+"""associative_scan of lengths that change: one compilation, with the bits of plain Python, forward
+and backward."""
 
 import types
 
@@ -14,7 +15,9 @@ LENGTHS = [7, 12, 5, 33, 64, 2, 3, 4, 63, 65, 31, 100, 6]
 
 
 def fresh(fn):
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def leaf(*shape):
@@ -26,7 +29,9 @@ def outcome(f, leaves):
     leaves = [x.detach().clone().requires_grad_(x.requires_grad) for x in leaves]
     y = f(*leaves)
     ys = y if isinstance(y, (tuple, list)) else [y]
-    sum([(y * G.arange(float(y.numel())).reshape(y.shape)).sum() for y in ys if y.requires_grad]).backward()
+    sum(
+        [(y * G.arange(float(y.numel())).reshape(y.shape)).sum() for y in ys if y.requires_grad]
+    ).backward()
     grads = [G.zeros_like(x) if x.grad is None else x.grad + 0 for x in leaves]
     return [(v.shape, v.detach().numpy().tobytes()) for v in (*ys, *grads)]
 
@@ -36,7 +41,9 @@ def linear(a, b):
 
 
 def columns(a, b):
-    return associative_scan(lambda p, q: p * q + (p + q).sin(), (a * b).movedim(0, 1).contiguous(), dim=1, reverse=True)
+    return associative_scan(
+        lambda p, q: p * q + (p + q).sin(), (a * b).movedim(0, 1).contiguous(), dim=1, reverse=True
+    )
 
 
 def around(a, b):
@@ -49,7 +56,9 @@ def branches(a, b):
 
 
 def loops(a, b):
-    return associative_scan(lambda p, q: scan(lambda c, x: (c + x * 0.5, c), p, G.stack([q, q]))[0], a)
+    return associative_scan(
+        lambda p, q: scan(lambda c, x: (c + x * 0.5, c), p, G.stack([q, q]))[0], a
+    )
 
 
 def mixed(a, b):
@@ -67,18 +76,38 @@ def test_one_compilation_serves_all_lengths(f, backend):
     assert FORCED or compiled.status()["graphs"] <= 2  # a number, then any
 
 
-# What runs where the slices are: every other one of an operand, every fourth of the result.  And what cannot, and has copies.
+# What runs where the slices are: every other one of an operand, every fourth of the result.  And
+# what cannot, and has copies.
 PLACES = {
-    "one number a slice": lambda a, b: associative_scan(lambda p, q: p * 0.5 + q, a[:, 0].contiguous()),
-    "slices of several shapes": lambda a, b: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0].unsqueeze(1) + q[1]), (a[:, 0].contiguous(), b)),
-    "a result that nobody wants": lambda a, b: associative_scan(lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b))[0],
-    "one that another one needs": lambda a, b: associative_scan(lambda p, q: (p[0] + q[1], p[1] * q[1], p[2] + q[0]), (a, b, a))[0],
-    "views of blocks": lambda a, b: associative_scan(lambda p, q: p.transpose(1, 2).contiguous() + q[:, :1], (a @ b.T)[:, :1, None] * a[:, :, None] * a[:, None, :]),
-    "operands that lie otherwise": lambda a, b: associative_scan(lambda p, q: (p + q).sin(), a.T.contiguous().T),
-    "a product of matrices": lambda a, b: associative_scan(lambda p, q: p @ q, a[:, :, None] * b[:, None, :]),
+    "one number a slice": lambda a, b: associative_scan(
+        lambda p, q: p * 0.5 + q, a[:, 0].contiguous()
+    ),
+    "slices of several shapes": lambda a, b: associative_scan(
+        lambda p, q: (p[0] * q[0], p[1] * q[0].unsqueeze(1) + q[1]), (a[:, 0].contiguous(), b)
+    ),
+    "a result that nobody wants": lambda a, b: associative_scan(
+        lambda p, q: (p[0] * q[0], p[1] * q[0] + q[1]), (a, b)
+    )[0],
+    "one that another one needs": lambda a, b: associative_scan(
+        lambda p, q: (p[0] + q[1], p[1] * q[1], p[2] + q[0]), (a, b, a)
+    )[0],
+    "views of blocks": lambda a, b: associative_scan(
+        lambda p, q: p.transpose(1, 2).contiguous() + q[:, :1],
+        (a @ b.T)[:, :1, None] * a[:, :, None] * a[:, None, :],
+    ),
+    "operands that lie otherwise": lambda a, b: associative_scan(
+        lambda p, q: (p + q).sin(), a.T.contiguous().T
+    ),
+    "a product of matrices": lambda a, b: associative_scan(
+        lambda p, q: p @ q, a[:, :, None] * b[:, None, :]
+    ),
     "a block as it is": lambda a, b: associative_scan(lambda p, q: (q[0], p[1] + q[1]), (a, b)),
-    "one value twice": lambda a, b: associative_scan(lambda p, q: (lambda x: (x, x))(p[0] * q[1]), (a, b)),
-    "more values that lie otherwise": lambda a, b: (lambda w: associative_scan(lambda p, q: p + q * w[1], a))(b.T.contiguous().T),
+    "one value twice": lambda a, b: associative_scan(
+        lambda p, q: (lambda x: (x, x))(p[0] * q[1]), (a, b)
+    ),
+    "more values that lie otherwise": lambda a, b: (
+        lambda w: associative_scan(lambda p, q: p + q * w[1], a)
+    )(b.T.contiguous().T),
 }
 
 
@@ -126,7 +155,9 @@ def test_how_many_slices_there_are_is_not_known_in_the_function():
     def f(a):
         return associative_scan(lambda p, q: p + q if p.shape[0] > 2 else p * q, a)
 
-    with pytest.raises(G.compiler.Unsupported, match="how many slices combine_fn is given at a time"):
+    with pytest.raises(
+        G.compiler.Unsupported, match="how many slices combine_fn is given at a time"
+    ):
         G.compile(f, backend="eager", fullgraph=True, dynamic=True)(G.ones(9))
 
 
@@ -147,16 +178,21 @@ def test_the_second_derivative_of_a_length_that_changes_is_refused():
         return associative_scan(lambda p, q: p * q, a).sum()
 
     a = leaf(5)
-    static = G.autograd.grad(G.compile(fresh(f), backend="eager", dynamic=False)(a), a, create_graph=True)[0]
+    static = G.autograd.grad(
+        G.compile(fresh(f), backend="eager", dynamic=False)(a), a, create_graph=True
+    )[0]
     assert G.autograd.grad(static.sum(), a)[0].shape == (5,)
     with pytest.raises(RuntimeError, match="second derivative of an associative_scan"):
-        g = G.autograd.grad(G.compile(fresh(f), backend="eager", dynamic=True)(a), a, create_graph=True)[0]
+        g = G.autograd.grad(
+            G.compile(fresh(f), backend="eager", dynamic=True)(a), a, create_graph=True
+        )[0]
         G.autograd.grad(g.sum(), a)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_control_flow_of_any_size_is_compiled_once(backend):
-    """Not again by the back end for each set of sizes either: bodies, and what is around them, serve all."""
+    """Not again by the back end for each set of sizes either: bodies, and what is around them,
+    serve all."""
 
     def f(x):
         y = cond(x.sum() > 0, lambda: (x * 2).sin(), lambda: x + 1)
@@ -169,7 +205,9 @@ def test_control_flow_of_any_size_is_compiled_once(backend):
     before = G._core.counters()["backend"]["compiles"]
     found = [compiled(x) for x in inputs]
     if not FORCED and backend != "eager":  # which is given numbers, as there is nothing to compile
-        assert before == G._core.counters()["backend"]["compiles"] and compiled.status()["graphs"] <= 2
+        assert (
+            before == G._core.counters()["backend"]["compiles"] and compiled.status()["graphs"] <= 2
+        )
     for x, have in zip(inputs, found):  # which compile themselves
         assert [y.numpy().tobytes() for y in have] == [y.numpy().tobytes() for y in f(x)]
 

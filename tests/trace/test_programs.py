@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs each case of programs_*.py twice, plain and compiled, and compares everything that the case can see.
+"""Runs each case of programs_*.py twice, plain and compiled, and compares everything that the case
+can see.
 
-A case is a function `case_*(compile)` that returns what is to be compared; `compile` is gramme.compile, or leaves functions as they are.  The line above a case says
-what the compiled run must show, summed over the functions that it compiled:  # expect: graphs=1 breaks=0
-Where an interpreter's bytecode makes other steps of a statement, its own counts follow:  # expect: graphs=2 breaks=1; 3.12: graphs=3 breaks=1
-(that version and later ones); "any" where they follow from how the standard library is written.
-Values are compared to the last bit, with their types and with the pattern of identities; exceptions by type and text.
+A case is a function `case_*(compile)` that returns what is to be compared; `compile` is
+gramme.compile, or leaves functions as they are.  The line above a case says
+what the compiled run must show, summed over the functions that it compiled:  # expect: graphs=1
+breaks=0 Where an interpreter's bytecode makes other steps of a statement, its own counts follow:  #
+expect: graphs=2 breaks=1; 3.12: graphs=3 breaks=1 (that version and later ones); "any" where they
+follow from how the standard library is written. Values are compared to the last bit, with their
+types and with the pattern of identities; exceptions by type and text.
 """
 
 import gc
@@ -48,7 +51,9 @@ def load_cases():
             text = file.read()
         found = re.findall(r"^# expect: (.*)\ndef (case_\w+)\(compile\)", text, re.M)
         names = [case for _, case in found]
-        assert sorted(names) == sorted(n for n in vars(module) if n.startswith("case_")), f"{path}: a case without # expect:"
+        assert sorted(names) == sorted(
+            n for n in vars(module) if n.startswith("case_")
+        ), f"{path}: a case without # expect:"
         assert len(set(names)) == len(names), f"{path}: two cases of one name"
         for expect, case in found:
             wants = counts_wanted(expect)
@@ -69,7 +74,15 @@ def describe(value, seen):
     if isinstance(value, gramme.Tensor):
         grad = None if value.grad is None else describe(value.grad, seen)
         data = b"".join([value.detach().contiguous()])
-        return (kind, str(value.dtype), tuple(value.shape), value.stride(), value.requires_grad, data, grad)
+        return (
+            kind,
+            str(value.dtype),
+            tuple(value.shape),
+            value.stride(),
+            value.requires_grad,
+            data,
+            grad,
+        )
     if isinstance(value, (list, tuple)):
         return (kind, [describe(item, seen) for item in value])
     if isinstance(value, dict):

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Public reports of silent wrongness in compilers of the same kind, by number: each program is right here, or fails loudly as plain Python does.
+"""Public reports of silent wrongness in compilers of the same kind, by number: each program is
+right here, or fails loudly as plain Python does.
 
-A row is a program of our own that does what the report is about.  It gets C, which compiles a function or leaves it plain, and returns what it
-saw; what it sees compiled is what it sees plainly, and that is what `right` says.  pt: pytorch/pytorch, td: pytorch/torchdynamo,
+A row is a program of our own that does what the report is about.  It gets C, which compiles a
+function or leaves it plain, and returns what it saw; what it sees compiled is what it sees plainly,
+and that is what `right` says.  pt: pytorch/pytorch, td: pytorch/torchdynamo,
 ft: pytorch/functorch, jax: jax-ml/jax.
 """
 
@@ -26,7 +28,9 @@ def report(numbers, right):
     """A row; right: what the program returns."""
 
     def add(program):
-        ROWS.append(pytest.param(program, right, id=f"{numbers.replace(' ', '-')}-{program.__name__}"))
+        ROWS.append(
+            pytest.param(program, right, id=f"{numbers.replace(' ', '-')}-{program.__name__}")
+        )
         return program
 
     return add
@@ -1036,7 +1040,9 @@ def random_seed_inside_of_the_function_counts_from_the_first_call(C):
     first, second = g(G.zeros(1)), g(G.zeros(1))
     random.seed(0)
     want = (random.random(), random.randint(0, 99))
-    return [(round(a.item(), 5), b) for a, b in (first, second)] == [(round(want[0], 5), want[1])] * 2
+    return [(round(a.item(), 5), b) for a, b in (first, second)] == [
+        (round(want[0], 5), want[1])
+    ] * 2
 
 
 @report("pt197085", True)
@@ -1095,7 +1101,11 @@ def dropout_before_an_in_place_relu(C):
 def asinh_of_large_negative_numbers(C):
     x = G.tensor([487875.875, -956238.8125, -153601.859375])
     y = C(lambda t: t.asinh())(x)
-    return bool(y.isfinite().all()) and [round(v, 3) for v in y.tolist()] == [13.791, -14.464, -12.635]
+    return bool(y.isfinite().all()) and [round(v, 3) for v in y.tolist()] == [
+        13.791,
+        -14.464,
+        -12.635,
+    ]
 
 
 @report("pt151744", ([0.5], "float32"))
@@ -1331,7 +1341,12 @@ def an_attribute_that_cannot_be_written_is_refused(C):
 @report("pt192874", (False, False, False))
 def iterators_and_sets_are_of_their_own_types(C):
     def f(x):
-        return x, isinstance(frozenset(), set), type(iter(())) is type(iter([])), isinstance({}.keys(), set)
+        return (
+            x,
+            isinstance(frozenset(), set),
+            type(iter(())) is type(iter([])),
+            isinstance({}.keys(), set),
+        )
 
     return C(f)(G.ones(1))[1:]
 
@@ -1356,7 +1371,10 @@ def a_property_setter_of_a_mapping(C):
         def __init__(self):
             self.d = {}
 
-        names = property(lambda self: list(self.d), lambda self, names: self.d.update({n: i + 1 for i, n in enumerate(names)}))
+        names = property(
+            lambda self: list(self.d),
+            lambda self, names: self.d.update({n: i + 1 for i, n in enumerate(names)}),
+        )
         __getitem__ = lambda self, k: self.d[k]
         __len__ = lambda self: len(self.d)
         __iter__ = lambda self: iter(self.d)
@@ -1432,4 +1450,14 @@ def test_a_reported_program_sees_what_plain_python_sees(program, right, backend)
 
 
 def test_there_are_a_hundred_reports():
-    assert len({number for row in ROWS for number in row.id.split("-")[:-1] if any(c.isdigit() for c in number)}) >= 100
+    assert (
+        len(
+            {
+                number
+                for row in ROWS
+                for number in row.id.split("-")[:-1]
+                if any(c.isdigit() for c in number)
+            }
+        )
+        >= 100
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Python's module random in compiled functions: each call draws when it runs, the same numbers as plain Python, and leaves the
-generator in the same state.  No number that was drawn while recording is in a graph."""
+"""Python's module random in compiled functions: each call draws when it runs, the same numbers as
+plain Python, and leaves the generator in the same state.  No number that was drawn while recording
+is in a graph."""
 
 import random
 import struct
@@ -47,7 +48,12 @@ def outcome(f, *args):
 
 def check(f, *args, rounds=6, **options):
     """Compiled with a code object of its own, from the same states as plain Python."""
-    compiled = G.compile(types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__), **options)
+    compiled = G.compile(
+        types.FunctionType(
+            f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__, f.__closure__
+        ),
+        **options,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for seed in range(rounds):
@@ -81,7 +87,12 @@ def noise(x):
 
 
 def whole(x):
-    return x + random.randint(-5, 5), random.randrange(10), random.randrange(4, 40, 3), random.randrange(9, -9, -4)
+    return (
+        x + random.randint(-5, 5),
+        random.randrange(10),
+        random.randrange(4, 40, 3),
+        random.randrange(9, -9, -4),
+    )
 
 
 def large(x):
@@ -118,10 +129,17 @@ def method_kept(x):
 
 
 @pytest.mark.parametrize("name", INPUTS)
-@pytest.mark.parametrize("f", [scale, noise, whole, chosen, seeded, arithmetic, own, compared, method_kept], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [scale, noise, whole, chosen, seeded, arithmetic, own, compared, method_kept],
+    ids=lambda f: f.__name__,
+)
 @pytest.mark.parametrize("backend", ["eager", "tcc"])
 def test_drawn_without_a_break(f, name, backend):
-    byte = name == "byte" and f in (whole, compared)  # negative numbers are none of its values: Python adds them
+    byte = name == "byte" and f in (
+        whole,
+        compared,
+    )  # negative numbers are none of its values: Python adds them
     check(f, INPUTS[name], fullgraph=not byte, backend=backend)
 
 
@@ -133,7 +151,9 @@ def test_integers_of_63_bits():
 def test_one_graph_serves_all_numbers():
     compiled = check(arithmetic, INPUTS["float"], fullgraph=True, backend="eager")
     text = str(G.compiler.explain(compiled)(INPUTS["float"]))
-    assert "1 graph, 0 breaks" in text and "random_random_0" in text and "random_uniform_1" in text, text
+    assert (
+        "1 graph, 0 breaks" in text and "random_random_0" in text and "random_uniform_1" in text
+    ), text
     assert "graph 1" not in text
 
 
@@ -234,7 +254,19 @@ def in_a_loop(x):
 
 @pytest.mark.parametrize(
     "f",
-    [branch, index, shuffled, put_back, refused, nothing_to_choose, text, rounds_of_a_loop, new_generator, of_words, in_a_loop],
+    [
+        branch,
+        index,
+        shuffled,
+        put_back,
+        refused,
+        nothing_to_choose,
+        text,
+        rounds_of_a_loop,
+        new_generator,
+        of_words,
+        in_a_loop,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_a_break_where_python_needs_the_number(f):
@@ -296,7 +328,14 @@ def test_a_function_of_the_module_that_is_replaced(monkeypatch):
 def test_the_modules_own_methods_may_be_captured(method):
     """Random.seed calls the base's, by super ()."""
     args = {"seed": (3,), "randint": (1, 1000)}[method]
-    compiled = G.compile(types.FunctionType(*(getattr(f := getattr(random.Random, method), "__" + name + "__") for name in ("code", "globals", "name", "defaults", "closure"))))
+    compiled = G.compile(
+        types.FunctionType(
+            *(
+                getattr(f := getattr(random.Random, method), "__" + name + "__")
+                for name in ("code", "globals", "name", "defaults", "closure")
+            )
+        )
+    )
     for _ in range(3):
         OWN.seed(1)
         want = getattr(random.Random, method)(OWN, *args), OWN.gauss(0, 1), OWN.getstate()

@@ -1,21 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random functions (shape_programs.py), each called with fifty sets of sizes, plain and compiled: values, gradients, shapes, strides and exceptions
-are the same, and nothing is compiled without a reason.
+"""Random functions (shape_programs.py), each called with fifty sets of sizes, plain and compiled:
+values, gradients, shapes, strides and exceptions are the same, and nothing is compiled without a
+reason.
 
-    compilations <= 1 + what became general + what was decided       (each of a forward and, where arguments require grad, of its backward)
+    compilations <= 1 + what became general + what was decided       (each of a forward and, where
+        arguments require grad, of its backward)
 
-What became general is read from the profile: each size, stride or int that was seen to change, and each that is 0 and 1 among others and has a form
-for these, too.  What was decided is read from the entries, and each fact counts once, however many entries have it:
-  * a guard on sizes that a branch or an operator asked for (`L['k'] <= 4`).  What comes with every symbol is none: that it is 2 or more, and
+What became general is read from the profile: each size, stride or int that was seen to change, and
+each that is 0 and 1 among others and has a form for these, too.  What was decided is read from the
+entries, and each fact counts once, however many entries have it:
+  * a guard on sizes that a branch or an operator asked for (`L['k'] <= 4`).  What comes with every
+  symbol is none: that it is 2 or more, and
     strides that follow from sizes;
-  * a size that varies and that one line fixed, with the fact that did (`L['v'].size(0) == 2: line 3 needs s5 - 1 == 1`).  No program compares with a
-    number above 5, so a larger one was needed for want of a general form: that is one fact, whichever numbers there were;
+  * a size that varies and that one line fixed, with the fact that did (`L['v'].size(0) == 2: line 3
+  needs s5 - 1 == 1`).  No program compares with a
+    number above 5, so a larger one was needed for want of a general form: that is one fact,
+        whichever numbers there were;
   * that a size which varies was recorded as 0 or 1, which is done once;
   * that a stride is 1 because a size behind it is 0, where it is that size in other calls;
-  * what the stages behind the recorder took for granted of sizes beyond that, so that they ran again for others.
-A size that varies is a number in an entry for no other reason.  Calls that came before are never recorded again.
+  * what the stages behind the recorder took for granted of sizes beyond that, so that they ran
+  again for others.
+A size that varies is a number in an entry for no other reason.  Calls that came before are never
+recorded again.
 
-Functions that raise for some sizes are compared, and not counted: they leave entries for their parts.
+Functions that raise for some sizes are compared, and not counted: they leave entries for their
+parts.
 GM_SHAPE_PROGRAMS: how many functions for each back end; GM_SHAPE_PROGRAMS_FROM: the first seed.
 """
 
@@ -66,7 +75,11 @@ def function(seed):
 
 def seen(o):
     """What a caller sees of a result, as text: bits, and how they lie."""
-    return f"{o.dtype} {tuple(o.shape)} {o.stride()} {o.requires_grad} {o.tolist()}" if isinstance(o, G.Tensor) else repr(o)
+    return (
+        f"{o.dtype} {tuple(o.shape)} {o.stride()} {o.requires_grad} {o.tolist()}"
+        if isinstance(o, G.Tensor)
+        else repr(o)
+    )
 
 
 def outcome(f, sizes, seed, grad):
@@ -82,7 +95,11 @@ def outcome(f, sizes, seed, grad):
             sum(loss).backward()
     except Exception as error:  # noqa: BLE001
         return [f"raises {type(error).__name__}"]
-    return [seen(o) for o in results] + [seen(y), y._version, G.get_rng_state().tolist()] + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
+    return (
+        [seen(o) for o in results]
+        + [seen(y), y._version, G.get_rng_state().tolist()]
+        + [seen(t.grad) if t.grad is not None else None for t in (x, v)]
+    )
 
 
 # -- The bound
@@ -105,7 +122,9 @@ def numbers(guards):
     for line in guards.splitlines():
         line = line.split("  # ")[0]
         if m := re.match(r"(.*): TENSOR \w+\[(.*?)\]", line):
-            found |= {f"{m[1]}.size({d})": int(n) for d, n in enumerate(m[2].split(", ")) if n.isdigit()}
+            found |= {
+                f"{m[1]}.size({d})": int(n) for d, n in enumerate(m[2].split(", ")) if n.isdigit()
+            }
         elif m := re.fullmatch(r"(.*) == (\d+)", line):
             found[f"{m[1]}.size(0)"] = int(m[2])
     return found
@@ -121,7 +140,11 @@ def decided(entry, general, text):
     for line in (entry["fixed"] or "").splitlines():
         size, value, why = re.fullmatch(r"(.*) == (\d+): (?:.*:\d+ needs )?(.*)", line).groups()
         size = size if size.endswith(")") else size + ".size(0)"
-        fixed[size] = why if int(re.search(r"\d+$", why)[0] if re.search(r" \d+$", why) else 0) <= 5 else "a number"
+        fixed[size] = (
+            why
+            if int(re.search(r"\d+$", why)[0] if re.search(r" \d+$", why) else 0) <= 5
+            else "a number"
+        )
     for source, sizes in re.findall(r"(?m)^(\S+): TENSOR \w+\[(.*?)\]", entry["guards"]):
         if re.search(r", s\d+$", sizes) and f"{source}: SIZES stride" not in entry["guards"]:
             facts.add((source, "strides of no elements"))
@@ -129,7 +152,10 @@ def decided(entry, general, text):
         if size in fixed:
             facts.add((size, fixed[size]))
         elif general.get(size):
-            assert number < 2, f"{size} varies, and an entry is for {number} alone, which nothing needs:\n{entry['guards']}\n{text}"
+            assert number < 2, (
+                f"{size} varies, and an entry is for {number} alone, which nothing "
+                f"needs:\n{entry['guards']}\n{text}"
+            )
             facts.add((size, "0 or 1"))
     return facts
 
@@ -150,16 +176,26 @@ class Bound:
 
     def holds(self, seed, backend):
         forms = [line for e in self.compiled.entries() for line in (e["forms"] or "").splitlines()]
-        assert not [line for line in forms if line.startswith("the numbers of a call")], f"seed {seed}: {forms}\n{self.text}"
+        assert not [
+            line for line in forms if line.startswith("the numbers of a call")
+        ], f"seed {seed}: {forms}\n{self.text}"
         general = sum(varying(self.compiled.status()["sizes"]).values())
         most = 1 + general + len(self.facts)
-        assert self.entries <= most, f"seed {seed}: {self.entries} entries, {general} general, decided {self.facts}\n{self.text}"
+        assert self.entries <= most, (
+            f"seed {seed}: {self.entries} entries, {general} general, decided "
+            f"{self.facts}\n{self.text}"
+        )
         more = len({fact for line in forms for fact in line.split(", ") if fact})
         if backend == "eager" or "higher_order" in self.text:
-            return  # it has nothing to compile: what it keeps is for the sizes of a call; or there are many parts, and the plain program has some, too
+            # it has nothing to compile: what it keeps is for the sizes of a call; or there are many
+            # parts, and the plain program has some, too
+            return
         runs = counters["backend"]["compiles"] - self.backend
         roles = 2 if seed % 2 == 0 else 1  # those whose arguments require grad have a backward, too
-        assert runs <= roles * (most + more), f"seed {seed}: {runs} compilations, {general} general, decided {self.facts}, in stages {forms}\n{self.text}"
+        assert runs <= roles * (most + more), (
+            f"seed {seed}: {runs} compilations, {general} general, decided {self.facts}, in stages "
+            f"{forms}\n{self.text}"
+        )
 
 
 @pytest.mark.parametrize("backend", ("eager", "tcc"))
@@ -180,12 +216,18 @@ def test_random_functions_do_the_same_at_every_size(backend, part, monkeypatch):
             bound.note()
         if bound.broke or FORCED:
             continue
-        for again in range(2):  # the newer entries serve some of them now, and may run the stages for these
+        for again in range(
+            2
+        ):  # the newer entries serve some of them now, and may run the stages for these
             before = counters["backend"]["compiles"]
             for call, sizes in calls:
                 outcome(compiled, sizes, call, seed % 2 == 0)
-            assert bound.entries == compiled.status()["graphs"], f"seed {seed}: recorded for a call that came before\n{text}"
+            assert (
+                bound.entries == compiled.status()["graphs"]
+            ), f"seed {seed}: recorded for a call that came before\n{text}"
         bound.holds(seed, backend)
-        assert backend == "eager" or before == counters["backend"]["compiles"], f"seed {seed}: compiled for a call that came before\n{text}"
+        assert (
+            backend == "eager" or before == counters["backend"]["compiles"]
+        ), f"seed {seed}: compiled for a call that came before\n{text}"
         counted += 1
     assert FORCED or counted >= N // PARTS // 3 - 2

@@ -26,7 +26,9 @@ def compiled(fn, **options):
 
 def fresh(fn):
     """The function with a code object of its own, hence with a cache of its own."""
-    return types.FunctionType(fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    return types.FunctionType(
+        fn.__code__.replace(), fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__
+    )
 
 
 def frames_of(call, *args):
@@ -90,7 +92,9 @@ def test_carets_are_the_users():  # GB-7
         try:
             call(G.ones(2))
         except Exception as error:
-            return [line for line in traceback.format_exception(error) if "File" in line][-1].split(", in ", 1)[1]
+            return [line for line in traceback.format_exception(error) if "File" in line][-1].split(
+                ", in ", 1
+            )[1]
 
     assert carets(compiled(fresh(fails_behind))) == carets(fails_behind)
     assert carets(compiled(fresh(fails_in_the_step))) == carets(fails_in_the_step)
@@ -157,7 +161,16 @@ def test_frames_seen_from_a_break_are_the_users():
 
     def look():
         frame = sys._getframe(1)
-        seen.append([(frame.f_code.co_name, frame.f_lineno, frame.f_locals.get("y"), frame.f_back.f_code.co_name)])
+        seen.append(
+            [
+                (
+                    frame.f_code.co_name,
+                    frame.f_lineno,
+                    frame.f_locals.get("y"),
+                    frame.f_back.f_code.co_name,
+                )
+            ]
+        )
 
     def helper(x):
         y = 5
@@ -170,7 +183,9 @@ def test_frames_seen_from_a_break_are_the_users():
 
     root(G.ones(2))
     compiled(root)(G.ones(2))
-    assert [row[0][:2] + row[0][3:] for row in seen[1:]] == [row[0][:2] + row[0][3:] for row in seen[:1]]
+    assert [row[0][:2] + row[0][3:] for row in seen[1:]] == [
+        row[0][:2] + row[0][3:] for row in seen[:1]
+    ]
 
 
 def test_memory_and_references_stay_flat():
@@ -198,13 +213,23 @@ def test_memory_and_references_stay_flat():
 
     rounds(50)
     gc.collect()
-    before, counts = len(gc.get_objects()), (sys.getrefcount(x), sys.getrefcount(kept), sys.getrefcount(root), sys.getrefcount(None))
+    before, counts = len(gc.get_objects()), (
+        sys.getrefcount(x),
+        sys.getrefcount(kept),
+        sys.getrefcount(root),
+        sys.getrefcount(None),
+    )
     blocks = sys.getallocatedblocks()
     rounds(1000)
     gc.collect()
     assert len(gc.get_objects()) <= before + 5
     assert sys.getallocatedblocks() <= blocks + 50
-    after = (sys.getrefcount(x), sys.getrefcount(kept), sys.getrefcount(root), sys.getrefcount(None))
+    after = (
+        sys.getrefcount(x),
+        sys.getrefcount(kept),
+        sys.getrefcount(root),
+        sys.getrefcount(None),
+    )
     assert all(b <= a + 50 for a, b in zip(counts, after)), (counts, after)
 
 
@@ -229,13 +254,18 @@ def test_references_stay_flat_when_the_rest_raises():
 
 def test_resume_functions_die_with_their_function():
     space = {}
-    exec("def root(x):\n    for _ in range(3):\n        x = x + 1\n        tell()\n    return x\n", space)
+    exec(
+        "def root(x):\n    for _ in range(3):\n        x = x + 1\n        tell()\n    return x\n",
+        space,
+    )
     codes = []
 
     def spy():
         codes.append(weakref.ref(sys._getframe(1).f_code))
 
-    function = types.FunctionType(space["root"].__code__, {"tell": spy, "__builtins__": __builtins__})
+    function = types.FunctionType(
+        space["root"].__code__, {"tell": spy, "__builtins__": __builtins__}
+    )
     f = compiled(function)
     f(G.ones(2))
     assert codes
@@ -294,7 +324,9 @@ def test_status_entries_and_explain_agree():  # GB-6
 
 def test_fullgraph_raises_at_the_users_line():
     f = compiled(fresh(fails_behind), fullgraph=True)
-    with pytest.raises(G.compiler.Unsupported, match=r"test_resume.py:\d+:5: gramme cannot trace tell"):
+    with pytest.raises(
+        G.compiler.Unsupported, match=r"test_resume.py:\d+:5: gramme cannot trace tell"
+    ):
         f(G.ones(2))
 
 
@@ -311,8 +343,21 @@ def test_side_21_tensors_that_no_variable_holds_are_no_outputs():  # SIDE-21
     f = compiled(root)
     f(G.ones(2))
     graphs = [entry["graph"] for entry in f.entries()]
-    assert sum(text.splitlines()[0].count("%x") + text.splitlines()[0].count("%live") for text in graphs) == 2 or FORCED
-    assert all("-> (%" in text and text.splitlines()[0].split("->")[1].count("%") <= 1 for text in graphs) or FORCED
+    assert (
+        sum(
+            text.splitlines()[0].count("%x") + text.splitlines()[0].count("%live")
+            for text in graphs
+        )
+        == 2
+        or FORCED
+    )
+    assert (
+        all(
+            "-> (%" in text and text.splitlines()[0].split("->")[1].count("%") <= 1
+            for text in graphs
+        )
+        or FORCED
+    )
 
 
 @undisturbed
@@ -330,7 +375,7 @@ def test_an_endless_number_of_constants_ends_in_plain_python():
     assert f.status()["graphs"] < 20
 
 
-# -- Iterators that are made again -------------------------------------------------------------------------------------
+# -- Iterators that are made again -----------------------------------------------------------------
 
 
 class Counting:
@@ -370,7 +415,14 @@ class GivesBare:
 
 
 @pytest.mark.parametrize(
-    "over", [lambda a: zip(a, [1, 2, 3, 4]), lambda a: zip([1, 2], a, a), lambda a: enumerate(a, 5), lambda a: map(lambda v, w: v - w, a, [7, 8, 9]), lambda a: filter(None, a)]
+    "over",
+    [
+        lambda a: zip(a, [1, 2, 3, 4]),
+        lambda a: zip([1, 2], a, a),
+        lambda a: enumerate(a, 5),
+        lambda a: map(lambda v, w: v - w, a, [7, 8, 9]),
+        lambda a: filter(None, a),
+    ],
 )
 @pytest.mark.parametrize("make", [lambda: Counting(5), GivesBare])
 def test_the_operands_of_an_iterator_that_is_made_again_are_not_asked_for_one(over, make):
@@ -411,15 +463,20 @@ def test_an_iterator_of_a_list_that_has_become_shorter(n, grows):
     assert compiled(f)(G.ones(1))[1:] == want[1:]
 
 
-# -- Functions that Python calls behind a break ----------------------------------------------------------------------
+# -- Functions that Python calls behind a break ----------------------------------------------------
 
 
 def captured():
-    return {name: status["graphs"] for name, status, entries in _core.live_functions() if status["graphs"]}
+    return {
+        name: status["graphs"]
+        for name, status, entries in _core.live_functions()
+        if status["graphs"]
+    }
 
 
 def through_cache(inner):
-    """lru_cache is C code that calls back; with a tensor that is made here as key it has no model."""
+    """lru_cache is C code that calls back; with a tensor that is made here as key it has no
+    model."""
     cached = functools.lru_cache(1)(lambda x: inner(x))
 
     def f(x):
@@ -492,7 +549,9 @@ def test_captured_functions_show_their_lines_and_arguments():
         try:
             call(G.ones(2))
         except KeyError as error:
-            return [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)][1:], str(error)
+            return [(f.name, f.lineno) for f in traceback.extract_tb(error.__traceback__)][1:], str(
+                error
+            )
 
     c = compiled(root)
     for _ in range(2):
@@ -516,7 +575,9 @@ def test_tracing_tools_see_every_call():
 
     f = compiled(through_cache(inner))
     seen = []
-    sys.setprofile(lambda frame, event, arg: seen.append(frame.f_code.co_name) if event == "call" else None)
+    sys.setprofile(
+        lambda frame, event, arg: seen.append(frame.f_code.co_name) if event == "call" else None
+    )
     try:
         f(G.ones(2))
     finally:
@@ -528,7 +589,10 @@ def test_library_code_is_left_alone():
     import collections
 
     def root(x):
-        return [v for _, v in sorted(collections.Counter("abca").items(), key=lambda p: (p[1], tell()) [0])], x + 1
+        return [
+            v
+            for _, v in sorted(collections.Counter("abca").items(), key=lambda p: (p[1], tell())[0])
+        ], x + 1
 
     compiled(root)(G.ones(2))
     assert not any("Counter" in name for name in captured())
@@ -576,7 +640,10 @@ def test_memory_for_each_break_does_not_depend_on_what_comes_after_it():
     bytes_each = []
     for n in (50, 400):
         space = {"G": G}
-        exec("def f(x):\n" + "    x = x + 1\n    G._dynamo.graph_break()\n" * n + "    return x\n", space)
+        exec(
+            "def f(x):\n" + "    x = x + 1\n    G._dynamo.graph_break()\n" * n + "    return x\n",
+            space,
+        )
         f, x = compiled(space["f"]), G.zeros(1)
         tracemalloc.start()
         assert float(f(x)) == n and float(f(x)) == n
@@ -608,7 +675,8 @@ def _until_it_ends(n):
 
 
 def test_a_comprehensions_variable_is_unbound_where_its_end_breaks():
-    """CPython 3.12 keeps the variable of a comprehension in the function; to let go of its last value is what cannot be traced."""
+    """CPython 3.12 keeps the variable of a comprehension in the function; to let go of its last
+    value is what cannot be traced."""
     held = [1]
 
     def make():
@@ -689,7 +757,8 @@ def calls_what_holds(x, n, breaks_in_callee):
 
 @pytest.mark.parametrize("breaks_in_callee", (False, True))
 def test_what_a_cell_holds_dies_when_its_function_has_returned(breaks_in_callee):
-    """Its caller's caller has a frame, too, which goes on later, from values that were saved together with its own."""
+    """Its caller's caller has a frame, too, which goes on later, from values that were saved
+    together with its own."""
     f = compiled(fresh(calls_what_holds))
     want = calls_what_holds(G.ones(2), 3, breaks_in_callee)[1]
     assert want == [[True], [True, True], [True, True, True]]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GB-2 and BC-2: breaks inside of `try`.  Where the instruction that breaks raises, its handler runs as Python, and what follows the handler
-is recorded again; so the code that a break writes is that of the handler, whatever comes behind it."""
+"""GB-2 and BC-2: breaks inside of `try`.  Where the instruction that breaks raises, its handler
+runs as Python, and what follows the handler is recorded again; so the code that a break writes is
+that of the handler, whatever comes behind it."""
 
 import time
 import types
@@ -150,7 +151,17 @@ def unbound_behind(x, kind):
         return x - 1, str(e)
 
 
-PROGRAMS = [stores_in_the_handler, returns_from_the_handler, raises_another, in_a_loop, in_a_with, in_a_callee, captured, passes_on, unbound_behind]
+PROGRAMS = [
+    stores_in_the_handler,
+    returns_from_the_handler,
+    raises_another,
+    in_a_loop,
+    in_a_with,
+    in_a_callee,
+    captured,
+    passes_on,
+    unbound_behind,
+]
 
 
 def outcome(f, *args):
@@ -166,7 +177,9 @@ def outcome(f, *args):
 
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_gb_2_a_handler_behind_a_break(f):
-    compiled = G.compile(types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__), backend="eager")
+    compiled = G.compile(
+        types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__), backend="eager"
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for kind in (None, ValueError, KeyError, ValueError, None, OSError):
@@ -191,17 +204,26 @@ def test_gb_2_what_follows_a_handler_is_compiled():
 BREAK = "    x = x + float(x.sum()) * 0\n"
 SHAPES = {
     "straight code": lambda n: BREAK * n,
-    "a variable for each": lambda n: "".join(f"    y{i} = float(x.sum()) * {i}\n    x = x + y{i} * 0\n" for i in range(n)),
-    "blocks in a row": lambda n: f"    try:\n    {BREAK}    except ValueError:\n        x = x - 1\n" * n,
-    "code behind a block": lambda n: "    try:\n" + f"    {BREAK}" * (n // 2) + "    except ValueError:\n        return x - 1\n" + BREAK * (n // 2),
+    "a variable for each": lambda n: "".join(
+        f"    y{i} = float(x.sum()) * {i}\n    x = x + y{i} * 0\n" for i in range(n)
+    ),
+    "blocks in a row": lambda n: f"    try:\n    {BREAK}    except ValueError:\n        x = x - 1\n"
+    * n,
+    "code behind a block": lambda n: "    try:\n"
+    + f"    {BREAK}" * (n // 2)
+    + "    except ValueError:\n        return x - 1\n"
+    + BREAK * (n // 2),
     "finally": lambda n: f"    try:\n    {BREAK}    finally:\n        x = x - 1\n" * n,
 }
 
 
 @undisturbed
-@pytest.mark.parametrize("shape, stored, most", [(shape, "0", 1600) for shape in SHAPES] + [("straight code", "1", 4800)])
+@pytest.mark.parametrize(
+    "shape, stored, most", [(shape, "0", 1600) for shape in SHAPES] + [("straight code", "1", 4800)]
+)
 def test_gb_5_compile_time_is_linear_in_the_breaks(shape, stored, most, monkeypatch, tmp_path):
-    """Also with what is kept on disk of a function, which is found by a digest of all of its code."""
+    """Also with what is kept on disk of a function, which is found by a digest of all of its
+    code."""
     monkeypatch.setenv("GRAMME_CACHE", stored)
     monkeypatch.setenv("GRAMME_CACHE_DIR", str(tmp_path))
 
@@ -215,7 +237,9 @@ def test_gb_5_compile_time_is_linear_in_the_breaks(shape, stored, most, monkeypa
 
     seconds(50)
     seen = []
-    for _ in range(6):  # other programs take the caches away: what was quadratic would be 8 times as slow each time
+    for _ in range(
+        6
+    ):  # other programs take the caches away: what was quadratic would be 8 times as slow each time
         seen.append((min(seconds(200) for _ in range(3)), seconds(most)))
         if min(large for _, large in seen) < 3 * min(small for small, _ in seen):
             return

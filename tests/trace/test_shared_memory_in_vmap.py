@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""vmap refuses to write in place to memory that all examples share, however the function comes by it, and writes nothing then."""
+"""vmap refuses to write in place to memory that all examples share, however the function comes by
+it, and writes nothing then."""
 
 import pytest
 
@@ -101,13 +102,36 @@ def of_the_example_before(a):
     return kept[0].add_(a)
 
 
-FUNCTIONS = [adds, through_a_view, an_item, an_out, a_copy, data, detached, a_slice_that_is_made_first, in_a_loop, other_memory, after_a_break,
-             with_gradients, as_tangents, in_an_inner_vmap, the_mapped_of_the_outer, of_the_example_before, "a buffer"]
+FUNCTIONS = [
+    adds,
+    through_a_view,
+    an_item,
+    an_out,
+    a_copy,
+    data,
+    detached,
+    a_slice_that_is_made_first,
+    in_a_loop,
+    other_memory,
+    after_a_break,
+    with_gradients,
+    as_tangents,
+    in_an_inner_vmap,
+    the_mapped_of_the_outer,
+    of_the_example_before,
+    "a buffer",
+]
 
 
 def run_of(fn, how, backend="eager", **options):
-    mapped = G.func.vmap(G.compile(fn, backend=backend) if how == "the function is compiled" else fn, **options)
-    return G.compile(lambda *args: mapped(*args), backend=backend) if how == "all is compiled" else mapped
+    mapped = G.func.vmap(
+        G.compile(fn, backend=backend) if how == "the function is compiled" else fn, **options
+    )
+    return (
+        G.compile(lambda *args: mapped(*args), backend=backend)
+        if how == "all is compiled"
+        else mapped
+    )
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -123,7 +147,9 @@ def test_a_write_to_what_all_examples_share_is_refused_and_changes_nothing(fn, h
         with pytest.raises(RuntimeError, match=REFUSED):
             run(x)
         kept.clear()
-        assert mine.tolist() == [5, 6] and mine._version == version and x.tolist() == [[1, 2], [3, 4]]
+        assert (
+            mine.tolist() == [5, 6] and mine._version == version and x.tolist() == [[1, 2], [3, 4]]
+        )
     mine.add_(1)  # the fence is down again
     assert mine.tolist() == [6, 7]
 
@@ -220,7 +246,11 @@ def test_an_example_may_write_to_what_is_its_own(fn, how, backend):
 def test_an_example_of_columns_writes_to_its_column():
     for how in WAYS:
         x = G.tensor([[1.0, 2.0], [3.0, 4.0]])
-        assert run_of(lambda a: a.add_(1) * 1, how, in_dims=1, out_dims=1)(x).tolist() == [[2, 3], [4, 5]] == x.tolist()
+        assert (
+            run_of(lambda a: a.add_(1) * 1, how, in_dims=1, out_dims=1)(x).tolist()
+            == [[2, 3], [4, 5]]
+            == x.tolist()
+        )
 
 
 def test_memory_of_an_argument_beside_the_example_is_shared():
@@ -232,7 +262,11 @@ def test_memory_of_an_argument_beside_the_example_is_shared():
 
 
 def test_a_whole_graph_holds_writes_to_own_memory():
-    f = G.compile(lambda x: G.func.vmap(its_own)(x) + G.func.vmap(its_argument)(x), backend="eager", fullgraph=True)
+    f = G.compile(
+        lambda x: G.func.vmap(its_own)(x) + G.func.vmap(its_argument)(x),
+        backend="eager",
+        fullgraph=True,
+    )
     assert f(G.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[20, 10], [22, 18]]
     inner = G.func.vmap(G.compile(its_argument, backend="eager", fullgraph=True))
     assert inner(G.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[2, 6], [4, 10]]

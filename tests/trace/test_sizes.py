@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sizes that change between calls: what becomes a symbol, what a program may do with one, and which calls an entry serves."""
+"""Sizes that change between calls: what becomes a symbol, what a program may do with one, and which
+calls an entry serves."""
 
 import enum
 import math
@@ -27,7 +28,12 @@ def nothing_seen_yet():
 def same(a, b):
     """To the bit, structure and all."""
     if isinstance(a, G.Tensor):
-        return isinstance(b, G.Tensor) and a.dtype == b.dtype and a.shape == b.shape and repr(a.tolist()) == repr(b.tolist())
+        return (
+            isinstance(b, G.Tensor)
+            and a.dtype == b.dtype
+            and a.shape == b.shape
+            and repr(a.tolist()) == repr(b.tolist())
+        )
     if isinstance(a, (tuple, list)):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     return type(a) is type(b) and a == b
@@ -90,7 +96,11 @@ def test_sym_04_a_size_that_is_fixed_leaves_the_graph():  # SYM-04
     c = calls(f, *((G.randn(n, 4), G.randn(m)) for n, m in ((3, 5), (4, 6), (4, 7), (4, 8))))
     text = guards(c)
     assert entries(c) == 2
-    assert "L['x']: TENSOR f32[4, 4]" in text and "L['x'].size" not in text and "L['y'].size(0)" in text
+    assert (
+        "L['x']: TENSOR f32[4, 4]" in text
+        and "L['x'].size" not in text
+        and "L['y'].size(0)" in text
+    )
     assert len(set(re.findall(r"\bs\d+", text))) == 1
 
 
@@ -166,7 +176,9 @@ def test_instances_of_a_module_do_not_make_each_other_general():
         for n, f, layer in zip((3, 5, 7), compiled, layers):
             x = G.randn(2, n)
             assert same(f(x), layer.forward(x))
-    assert all("size(" not in e["graph"] and " where " not in e["graph"] for e in compiled[0].entries())
+    assert all(
+        "size(" not in e["graph"] and " where " not in e["graph"] for e in compiled[0].entries()
+    )
     before = entries(compiled[0])
     for n in (9, 11, 12):
         compiled[1](G.randn(2, n))
@@ -186,7 +198,11 @@ def marked(n, mark, *args, **options):
 def test_mark_dynamic_needs_no_second_call():
     f = lambda x: x.exp().sum(dim=1)
     c = calls(f, (marked(5, G.compiler.mark_dynamic, 0, min=3, max=9),), *rows(3, 9))
-    assert entries(c) == 1 and "3 <= L['x'].size(0)" in guards(c) and "L['x'].size(0) <= 9" in guards(c)
+    assert (
+        entries(c) == 1
+        and "3 <= L['x'].size(0)" in guards(c)
+        and "L['x'].size(0) <= 9" in guards(c)
+    )
     assert same(c(x := G.randn(10, 4)), f(x)) and entries(c) == 2
 
 
@@ -199,7 +215,13 @@ def test_a_promise_that_is_broken_names_the_line():
         return y
 
     line = f.__code__.co_firstlineno + 2
-    with pytest.raises(RuntimeError, match=rf"L\['x'\]\.size\(0\) was to stay open, .* for 5 alone: .*test_sizes\.py:{line} needs s\d+ == 5"):
+    with pytest.raises(
+        RuntimeError,
+        match=(
+            rf"L\['x'\]\.size\(0\) was to stay open, .* for 5 alone: .*test_sizes\.py:{line} needs "
+            r"s\d+ == 5"
+        ),
+    ):
         G.compile(f, backend="eager")(marked(5, G.compiler.mark_dynamic, 0))
     calls(f, (marked(5, G.compiler.maybe_mark_dynamic, 0),), *rows(5, 6))
 
@@ -234,7 +256,14 @@ def m_of(x):
 def shapes(x):
     n = x.shape[0]
     y = x.reshape(-1).view(n, 2, 2).transpose(0, 1).reshape(2 * n, 2)
-    return y[: n - 1], y[-1], y.unsqueeze(0).expand(3, 2 * n, 2), G.zeros(n, n + 1), G.arange(n), G.full((n,), n)
+    return (
+        y[: n - 1],
+        y[-1],
+        y.unsqueeze(0).expand(3, 2 * n, 2),
+        G.zeros(n, n + 1),
+        G.arange(n),
+        G.full((n,), n),
+    )
 
 
 def given_back(x):
@@ -250,11 +279,27 @@ def isinstances(x):
 
 
 def reductions(x):
-    return x.mean(), x.var(dim=0), x.std(), G.softmax(x, dim=0), x.amax(dim=0), x.argmax(), x.cumsum(0), G.nn.functional.layer_norm(x, (4,))
+    return (
+        x.mean(),
+        x.var(dim=0),
+        x.std(),
+        G.softmax(x, dim=0),
+        x.amax(dim=0),
+        x.argmax(),
+        x.cumsum(0),
+        G.nn.functional.layer_norm(x, (4,)),
+    )
 
 
 def joins(x):
-    return G.cat([x, x * 2]), G.stack([x, x]), G.cat([x, G.zeros(3, 4)], dim=0), x.repeat(2, 1), x.flip(0), G.outer(x[:, 0], x[:, 1])
+    return (
+        G.cat([x, x * 2]),
+        G.stack([x, x]),
+        G.cat([x, G.zeros(3, 4)], dim=0),
+        x.repeat(2, 1),
+        x.flip(0),
+        G.outer(x[:, 0], x[:, 1]),
+    )
 
 
 def products(x):
@@ -263,7 +308,20 @@ def products(x):
 
 @undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f", (arithmetic, comparisons, shapes, given_back, minimum, isinstances, reductions, joins, products))
+@pytest.mark.parametrize(
+    "f",
+    (
+        arithmetic,
+        comparisons,
+        shapes,
+        given_back,
+        minimum,
+        isinstances,
+        reductions,
+        joins,
+        products,
+    ),
+)
 def test_one_entry_serves_sizes_that_the_program_computes_with(f, backend):
     c = calls(f, *rows(5, 6, 7, 11, 30), backend=backend)
     assert entries(c) == 2, guards(c)
@@ -296,17 +354,27 @@ def fixed_by_power(x):
     return x * x.shape[0] ** 2
 
 
-@pytest.mark.parametrize("f", (fixed_by_format, fixed_by_range, fixed_by_root, fixed_as_key, fixed_as_index, fixed_by_power))
+@pytest.mark.parametrize(
+    "f",
+    (fixed_by_format, fixed_by_range, fixed_by_root, fixed_as_key, fixed_as_index, fixed_by_power),
+)
 def test_what_needs_the_number_fixes_it(f):
     c = calls(f, *rows(3, 4, 5, 3), fullgraph=False)
     assert FORCED or (entries(c) == 3 and "size(" not in guards(c))
 
 
 def test_the_size_of_a_head_is_a_number_and_batch_and_length_are_not():
-    f = G.compile(lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, scale=0.25), backend="tcc", dynamic=True)
+    f = G.compile(
+        lambda q, k, v: nn.functional.scaled_dot_product_attention(q, k, v, scale=0.25),
+        backend="tcc",
+        dynamic=True,
+    )
     for batch, length in ((2, 7), (3, 9), (5, 4)):
         q = G.randn(batch, 2, length, 8)
-        assert f(q, q + 1, q * 2).tolist() == nn.functional.scaled_dot_product_attention(q, q + 1, q * 2, scale=0.25).tolist()
+        assert (
+            f(q, q + 1, q * 2).tolist()
+            == nn.functional.scaled_dot_product_attention(q, q + 1, q * 2, scale=0.25).tolist()
+        )
     assert FORCED or f.status()["graphs"] == 1
     assert "size(3) == 8" in f.entries()[0]["fixed"] and "size(2)" not in f.entries()[0]["fixed"]
 
@@ -339,7 +407,11 @@ def test_int_arguments_that_change_are_symbols():
 
 def test_strides_that_change():
     f = lambda x: x * 2 + x.stride(0)
-    c = calls(f, *((G.randn(n, 9)[:, :4],) for n in (3, 4)), *((G.randn(5, k)[:, :4],) for k in (10, 11, 12)))
+    c = calls(
+        f,
+        *((G.randn(n, 9)[:, :4],) for n in (3, 4)),
+        *((G.randn(5, k)[:, :4],) for k in (10, 11, 12)),
+    )
     assert FORCED or entries(c) <= 3
 
 
@@ -399,7 +471,9 @@ def test_a_transformer_block_has_two_entries_for_fifty_shapes(backend):
 
 def test_strides_that_are_another_size_are_guarded():
     f = lambda x: (x * 2).squeeze()
-    c = calls(f, (G.randn(3, 4)[:, 1:3],), (G.randn(4, 3),), (G.randn(5, 4)[:, 1:3],), (G.randn(5, 7),))
+    c = calls(
+        f, (G.randn(3, 4)[:, 1:3],), (G.randn(4, 3),), (G.randn(5, 4)[:, 1:3],), (G.randn(5, 7),)
+    )
     assert FORCED or "stride(0) ==" in c.entries()[1]["guards"]
 
 
@@ -412,7 +486,8 @@ def test_sym_02_one_compilation_serves_a_hundred_sizes_forward_and_backward(back
     w = G.randn(4, 6)
 
     def f(x, w):
-        """With views among the outputs, tensors that the backward needs, and outputs whose sizes are expressions."""
+        """With views among the outputs, tensors that the backward needs, and outputs whose sizes
+        are expressions."""
         y = G.tanh(x @ w)
         n = x.shape[0]
         return (y * n).mean() + y.var(), y[: n - 1].T, G.cat([y, y * 2]), x.reshape(-1)[: n * 3]
@@ -430,12 +505,15 @@ def test_sym_02_one_compilation_serves_a_hundred_sizes_forward_and_backward(back
         assert same(*got), n
         if before is None:
             before = counters["backend"]["compiles"]
-    assert entries(c) == 2 and counters["backend"]["compiles"] == before + 2  # a forward, and its backward
+    assert (
+        entries(c) == 2 and counters["backend"]["compiles"] == before + 2
+    )  # a forward, and its backward
 
 
 @undisturbed
 def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
-    """Whether n - 1 is 1 is asked by the gradient alone: no guard of the program's depends on it."""
+    """Whether n - 1 is 1 is asked by the gradient alone: no guard of the program's depends on
+    it."""
 
     def f(x):
         y = x.tanh()
@@ -453,7 +531,15 @@ def test_what_a_layer_takes_for_granted_makes_another_form_not_another_entry():
             got.append((mean, y, a.grad))
         assert same(*got), n
         made.append(counters["backend"]["compiles"])
-    assert entries(c) == 2 and [n - made[0] for n in made] == [0, 2, 2, 4, 4, 4, 4]  # each with its backward
+    assert entries(c) == 2 and [n - made[0] for n in made] == [
+        0,
+        2,
+        2,
+        4,
+        4,
+        4,
+        4,
+    ]  # each with its backward
 
 
 def test_an_int_that_comes_over_a_break_is_general_after_its_first_change():
@@ -504,7 +590,9 @@ def given_out(x, y):
 
 @undisturbed
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("f", (written_input, written_view, written_twice, written_inside, turned, given_out))
+@pytest.mark.parametrize(
+    "f", (written_input, written_view, written_twice, written_inside, turned, given_out)
+)
 def test_writes_in_place_do_not_fix_sizes(f, backend):
     c = G.compile(f, backend=backend, fullgraph=True)
     after = []
@@ -524,7 +612,10 @@ def test_what_is_written_to_and_shares_memory_is_compiled_for_its_sizes():
         for share in (False, True, False):
             x, z = G.randn(n, 4), G.randn(n, 4)
             a, w = x.clone(), z.clone()
-            assert same(c(a, a[1:] if share else w), f(x, x[1:] if share else z)) and same(a, x), (n, share)
+            assert same(c(a, a[1:] if share else w), f(x, x[1:] if share else z)) and same(a, x), (
+                n,
+                share,
+            )
 
 
 @undisturbed
@@ -551,7 +642,9 @@ def test_a_recompile_says_which_sizes_did_not_fit():
             f(2, G.ones(n))
     """
     settings = dict(os.environ, GRAMME_LOGS="recompiles", GRAMME_PROFILE="0")
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=settings)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=settings
+    )
     assert "expected L['x'].size(0) <= 5, found 7 and 5" in done.stderr, done.stderr
 
 
@@ -563,7 +656,9 @@ def test_the_stride_of_a_dimension_of_size_1_is_that_of_plain_python():
     for n in (2, 3, 5):
         x = G.arange(4.0 * n).view(n, 4)
         want, have = f(x), G.compile(f, backend="eager", dynamic=True)(x)
-        assert have[0] == want[0] and [t.stride() for t in have[1:]] == [t.stride() for t in want[1:]]
+        assert have[0] == want[0] and [t.stride() for t in have[1:]] == [
+            t.stride() for t in want[1:]
+        ]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -575,7 +670,10 @@ def test_that_a_reshape_copies_does_not_hold_for_a_part_of_one_element(backend):
         y.add_(1)
         return y
 
-    for sizes in (((4, 1), (5, 2), (4, 3), (6, 5), (7, 4)), ((4, 2), (3, 2), (1, 2), (0, 2), (1, 3), (5, 4))):
+    for sizes in (
+        ((4, 1), (5, 2), (4, 3), (6, 5), (7, 4)),
+        ((4, 2), (3, 2), (1, 2), (0, 2), (1, 3), (5, 4)),
+    ):
         c = G.compile(f, backend=backend)
         for n, k in sizes:
             x = G.randn(n, n) if n > 1 else G.randn(n, 5)
@@ -594,20 +692,32 @@ def test_a_view_keeps_the_stride_of_a_dimension_that_turned_out_to_be_1(backend)
     for k in (4, 5, 0, 1, 1, 7, 1):
         x = G.randn(2)
         want, have = f(x, k), c(x, k)
-        assert same(want, have) and [t.stride() for t in want[:2]] == [t.stride() for t in have[:2]], k
+        assert same(want, have) and [t.stride() for t in want[:2]] == [
+            t.stride() for t in have[:2]
+        ], k
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_is_repeated_may_have_one_element(backend):
     def f(x, y):
-        return y.repeat(2, 1), G.stack([y, x]), x.expand(3, -1, -1).reshape(3 * x.shape[0], x.shape[1])
+        return (
+            y.repeat(2, 1),
+            G.stack([y, x]),
+            x.expand(3, -1, -1).reshape(3 * x.shape[0], x.shape[1]),
+        )
 
-    for order in (((3, 4), (1, 1), (0, 1), (1, 1), (2, 1), (1, 5)), ((5, 1), (0, 0), (1, 1), (1, 0), (7, 2))):
+    for order in (
+        ((3, 4), (1, 1), (0, 1), (1, 1), (2, 1), (1, 5)),
+        ((5, 1), (0, 0), (1, 1), (1, 0), (7, 2)),
+    ):
         c = G.compile(f, backend=backend)
         for n, m in order:
             x, y = G.randn(n, m), G.randn(n, m)
             want, have = f(x, y), c(x, y)
-            assert same(want, have) and [t.stride() for t in want] == [t.stride() for t in have], (n, m)
+            assert same(want, have) and [t.stride() for t in want] == [t.stride() for t in have], (
+                n,
+                m,
+            )
 
 
 # -- What is said of it
@@ -626,7 +736,9 @@ def test_an_entry_says_which_line_fixed_a_size_and_its_plan_what_it_takes_for_gr
         (_, mean, part) = c(G.randn(3, n), y)
         (mean + (part * part).sum()).backward()
     entry = c.entries()[0]
-    assert re.fullmatch(rf"L\['x'\]\.size\(1\) == 2: .*test_sizes\.py:{line} needs s\d+ == 2\n", entry["fixed"])
+    assert re.fullmatch(
+        rf"L\['x'\]\.size\(1\) == 2: .*test_sizes\.py:{line} needs s\d+ == 2\n", entry["fixed"]
+    )
     assert re.fullmatch(r"s\d+ - 1 == 1\n", entry["forms"])
     text = str(G.compiler.explain(c)(G.randn(3, 2), y))
     assert f"fixed: L['x'].size(1) == 2: {__file__}:{line} needs" in text and "only where s" in text
@@ -635,7 +747,9 @@ def test_an_entry_says_which_line_fixed_a_size_and_its_plan_what_it_takes_for_gr
 def test_a_fact_of_any_length_is_a_guard():
     def f(x):
         n = x.shape[0] - 1
-        return G.zeros(sum([2 * (n // 2**i) // (n // 2**i + 1) for i in range(40)]))  # how often n is halved
+        return G.zeros(
+            sum([2 * (n // 2**i) // (n // 2**i + 1) for i in range(40)])
+        )  # how often n is halved
 
     compiled = G.compile(f, backend="eager", fullgraph=True)
     for n in (1000, 4096, 33, 3, 70000):
@@ -656,7 +770,20 @@ def scalar(kind):
     return getattr(pytest.importorskip("numpy"), kind)(1)
 
 
-@pytest.mark.parametrize("make", [lambda: Level.ONE, Same, lambda: scalar("int64"), lambda: scalar("float64"), lambda: 1.0, lambda: 1 + 0j, lambda: [1], lambda: "1"], ids=["enum", "object", "int64", "float64", "float", "complex", "list", "str"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Level.ONE,
+        Same,
+        lambda: scalar("int64"),
+        lambda: scalar("float64"),
+        lambda: 1.0,
+        lambda: 1 + 0j,
+        lambda: [1],
+        lambda: "1",
+    ],
+    ids=["enum", "object", "int64", "float64", "float", "complex", "list", "str"],
+)
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_an_int_that_is_general_is_compared_with_what_an_objects_class_says(make, dynamic):
     other = make()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that operators run, and the state around them: flags that are set and set back, and what autograd.Function.forward changes."""
+"""Functions that operators run, and the state around them: flags that are set and set back, and
+what autograd.Function.forward changes."""
 
 import pytest
 
@@ -77,7 +78,9 @@ def test_side_20_a_flag_that_one_branch_sets_and_sets_back_is_no_change(flip, ma
 @undisturbed
 def test_side_20_a_flag_is_compared_with_what_it_is_in_each_call():
     o, graphs = Own(), G.testing.CompileCounter()
-    f = G.compile(lambda p, x: G.cond(p, lambda x: flipped(o, x), lambda x: x - 1, (x,)), backend=graphs)
+    f = G.compile(
+        lambda p, x: G.cond(p, lambda x: flipped(o, x), lambda x: x - 1, (x,)), backend=graphs
+    )
     for _ in range(2):
         assert f(G.tensor(True), G.ones(3)).tolist() == [3.0] * 3
     assert graphs.frame_count == 1
@@ -92,7 +95,9 @@ def test_side_20_a_flag_of_the_class_is_compared_with_what_it_is_in_each_call():
         flag = False
 
     o = Local()
-    f = G.compile(lambda p, x: G.cond(p, lambda x: flipped(o, x), lambda x: x - 1, (x,)), backend="eager")
+    f = G.compile(
+        lambda p, x: G.cond(p, lambda x: flipped(o, x), lambda x: x - 1, (x,)), backend="eager"
+    )
     assert f(G.tensor(True), G.ones(3)).tolist() == [3.0] * 3
     Local.flag = True
     with pytest.raises(G.compiler.Unsupported, match="flag, which was True: = False in the first"):
@@ -117,11 +122,19 @@ def test_side_20_what_was_stored_before_the_call_of_cond_stays():
 # SIDE-20
 def test_side_20_a_loop_may_set_a_flag_and_set_it_back():
     o = Own()
-    f = compiled(lambda x: G.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, flipped(o, x)), (G.tensor(0), x))[1])
+    f = compiled(
+        lambda x: G.while_loop(
+            lambda i, x: i < 3, lambda i, x: (i + 1, flipped(o, x)), (G.tensor(0), x)
+        )[1]
+    )
     assert f(G.ones(2)).tolist() == [7.0, 7.0] and vars(o) == {"flag": False, "other": 0}
     o.flag = True
     with pytest.raises(G.compiler.Unsupported, match="how often it runs is not known"):
-        compiled(lambda x: G.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, flipped(o, x)), (G.tensor(0), x))[1])(G.ones(2))
+        compiled(
+            lambda x: G.while_loop(
+                lambda i, x: i < 3, lambda i, x: (i + 1, flipped(o, x)), (G.tensor(0), x)
+            )[1]
+        )(G.ones(2))
 
 
 def left_set(o, x):
@@ -133,8 +146,13 @@ def left_set(o, x):
 @pytest.mark.parametrize("made", [O, Own])
 def test_side_20_a_flip_that_is_not_restored_names_attribute_old_and_new_value(made):
     o = made()
-    with pytest.raises(G.compiler.Unsupported, match=r"o.*\.flag, which was False: = True in the first, nothing in the second"):
-        compiled(lambda p, x, o: G.cond(p, lambda x: left_set(o, x), lambda x: x - 1, (x,)))(G.tensor(True), G.ones(1), o)
+    with pytest.raises(
+        G.compiler.Unsupported,
+        match=r"o.*\.flag, which was False: = True in the first, nothing in the second",
+    ):
+        compiled(lambda p, x, o: G.cond(p, lambda x: left_set(o, x), lambda x: x - 1, (x,)))(
+            G.tensor(True), G.ones(1), o
+        )
     assert o.flag is False
 
 
@@ -150,7 +168,12 @@ def test_cond_08_a_captured_variable_is_named():
 
         return G.cond(p, lambda: bump(6), lambda: bump(7)), count
 
-    with pytest.raises(G.compiler.Unsupported, match="the variable count around it, which was 1: 7 after cond_true_0, 8 after cond_false_0"):
+    with pytest.raises(
+        G.compiler.Unsupported,
+        match=(
+            "the variable count around it, which was 1: 7 after cond_true_0, 8 after cond_false_0"
+        ),
+    ):
         compiled(fn)(G.tensor(True), G.ones(1))
 
 
@@ -266,7 +289,10 @@ def reads_twice(x):
     return Reads.apply(Reads.apply(x, OWNER), OWNER)
 
 
-@pytest.mark.parametrize("fn, words", [(lambda x: Keeps.apply(x), "changes"), (reads_twice, "backward reads what forward changes")])
+@pytest.mark.parametrize(
+    "fn, words",
+    [(lambda x: Keeps.apply(x), "changes"), (reads_twice, "backward reads what forward changes")],
+)
 def test_what_cannot_be_replayed_runs_as_plain_python(fn, words):
     grads = []
     for run in (fn, G.compile(fn, backend="eager")):
@@ -306,10 +332,17 @@ def writes_own_and_breaks(a, b):
 def test_vmap_refuses_writes_to_what_is_shared_and_leaves_it_as_it_was(fn, how):
     inner = G.compile(fn, backend="eager") if how == "the function is compiled" else fn
     mapped = G.func.vmap(inner, in_dims=(0, None))
-    run = G.compile(lambda a, b: mapped(a, b), backend="eager") if how == "all is compiled" else mapped
+    run = (
+        G.compile(lambda a, b: mapped(a, b), backend="eager")
+        if how == "all is compiled"
+        else mapped
+    )
     a, b = G.arange(6.0).reshape(2, 3), G.ones(3)
     if fn is writes_own_and_breaks:
-        assert run(a, b).tolist() == [[2, 4, 6], [8, 10, 12]] and a.tolist() == [[1, 2, 3], [4, 5, 6]]
+        assert run(a, b).tolist() == [[2, 4, 6], [8, 10, 12]] and a.tolist() == [
+            [1, 2, 3],
+            [4, 5, 6],
+        ]
     else:
         with pytest.raises(RuntimeError, match="tensor in place that all examples share"):
             run(a, b)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about marks and rollbacks: nothing that was done after a mark is left after going back to it."""
+"""Statements about marks and rollbacks: nothing that was done after a mark is left after going back
+to it."""
 
 import os
 import signal
@@ -148,7 +149,8 @@ def test_ckpt_01_every_field_is_as_at_the_mark(region):
 
 @undisturbed
 def test_ckpt_04_relations_between_tensors():
-    """Views, memory that is shared, what was written in place and which input is which: the graph and the values are those of the mark."""
+    """Views, memory that is shared, what was written in place and which input is which: the graph
+    and the values are those of the mark."""
 
     def f(x, box, items, table):
         base = x.detach() + 0
@@ -187,7 +189,9 @@ def test_ckpt_04_programs_with_views_give_the_same_after_rollbacks():
     """Under GM_STRESS=rollback each instruction of it is undone once."""
     plain, traced = (G.ones(3), G.ones(4)), (G.ones(3), G.ones(4))
     want, got = views(*plain), compiled(views)(*traced)
-    assert [getattr(v, "tolist", lambda: v)() for v in want] == [getattr(v, "tolist", lambda: v)() for v in got]
+    assert [getattr(v, "tolist", lambda: v)() for v in want] == [
+        getattr(v, "tolist", lambda: v)() for v in got
+    ]
     assert plain[1].tolist() == traced[1].tolist()
 
 
@@ -247,7 +251,8 @@ def metadata(x):
 
 @pytest.mark.parametrize("name", METADATA)
 def test_ckpt_02_metadata_is_part_of_the_state(name):
-    """What is done to the metadata of an argument or of a result happens once; undone while it is recorded, it leaves nothing."""
+    """What is done to the metadata of an argument or of a result happens once; undone while it is
+    recorded, it leaves nothing."""
     change = METADATA[name]
 
     def f(x):
@@ -301,7 +306,8 @@ def test_ckpt_08_example_inputs_have_the_metadata_of_the_entry():
 
 @undisturbed
 def test_ckpt_09_no_recording_starts_again():
-    """Breaks go back to the instruction's own mark: what was recorded before them is recorded once, and what comes later from its place."""
+    """Breaks go back to the instruction's own mark: what was recorded before them is recorded once,
+    and what comes later from its place."""
     runs = []
 
     def f(x):
@@ -336,7 +342,11 @@ def test_ckpt_10_a_change_of_rank_is_handled_or_explained_at_the_op(alias):
         G.compile(f, backend="eager", fullgraph=True)(G.ones(2, 3))
     except G.compiler.Unsupported as error:
         text = str(error)
-        assert "z.unsqueeze_(0)" in text and f"{__file__}:{f.__code__.co_firstlineno + 3}" in text and "in place" in text
+        assert (
+            "z.unsqueeze_(0)" in text
+            and f"{__file__}:{f.__code__.co_firstlineno + 3}" in text
+            and "in place" in text
+        )
 
 
 # -- Faults on purpose -----------------------------------------------------------------------------
@@ -364,7 +374,12 @@ def run_fault(fault, stress):
     # A sanitizer must leave the signal to the program: the child is to die of it.
     options = ":".join(o for o in (os.environ.get("ASAN_OPTIONS"), "handle_segv=0") if o)
     env = dict(os.environ, GM_STRESS=stress, ASAN_OPTIONS=options)
-    return subprocess.run([sys.executable, "-W", "ignore", "-c", FAULTS % fault], capture_output=True, text=True, env=env)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FAULTS % fault],
+        capture_output=True,
+        text=True,
+        env=env,
+    )
 
 
 def test_ckpt_03_a_write_past_the_journal_is_found_at_its_instruction():
@@ -461,9 +476,17 @@ DIFFS = [
     (set_3, set_4, "L['box'].a, which was 0: = 3 in the first, = 4 in the second"),
     (set_3, nothing, "L['box'].a, which was 0: = 3 in the first, nothing in the second"),
     (nothing, set_3, "L['box'].a, which was 0: = 3 in the second, nothing in the first"),
-    (store_key, store_other_key, "L['table']: ['k'] = a new list in the first, ['other'] = a new list in the second"),
+    (
+        store_key,
+        store_other_key,
+        "L['table']: ['k'] = a new list in the first, ['other'] = a new list in the second",
+    ),
     (append_two, append_one, "L['items']: append (2) in the first, nothing in the second"),
-    (hooked, nothing, "L['x']: register_hook (builtins['print']) in the first, nothing in the second"),
+    (
+        hooked,
+        nothing,
+        "L['x']: register_hook (builtins['print']) in the first, nothing in the second",
+    ),
 ]
 
 
@@ -507,7 +530,8 @@ def test_ckpt_12_a_state_is_independent_of_what_follows():
 
 
 def test_ckpt_12_a_hook_that_was_undone_is_there_once():
-    """A break in a block that handles exceptions goes back to the start of the statement, the hook with it."""
+    """A break in a block that handles exceptions goes back to the start of the statement, the hook
+    with it."""
 
     def f(x, log):
         y = x * 2

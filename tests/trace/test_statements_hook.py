@@ -44,7 +44,9 @@ def test_hook_21_another_function_is_another_entry():
 
 @undisturbed
 def test_hook_21_the_guard_is_printed():
-    compiled = G.compile(lambda x: (x.register_hook(double), x * 2)[1], backend="eager", fullgraph=True)
+    compiled = G.compile(
+        lambda x: (x.register_hook(double), x * 2)[1], backend="eager", fullgraph=True
+    )
     text = str(G.compiler.explain(compiled)(leaf(1.0)))
     assert "G['double'] is function double" in text
 
@@ -87,11 +89,12 @@ def test_hook_26_many_unused_handles_leave_nothing_on_the_stack():
 
     x = leaf(1.0)
     G.compile(f, backend="eager", fullgraph=True)(x).sum().backward()
-    assert x.grad.item() == 2.0 ** 41
+    assert x.grad.item() == 2.0**41
 
 
 def test_hook_27_a_hook_on_a_tensor_without_source_is_an_assertion():
-    """The emitter is made to meet one: the process stops there, and no code with such a hook runs."""
+    """The emitter is made to meet one: the process stops there, and no code with such a hook
+    runs."""
     program = """
 import gramme as G
 from gramme._core import probe
@@ -116,7 +119,9 @@ def test_hook_22_the_reason_of_a_break_on_an_intermediate():
         y.register_hook(lambda g: g * 2)
         return y
 
-    with pytest.raises(G.compiler.Unsupported, match="register_hook on a tensor that the function makes"):
+    with pytest.raises(
+        G.compiler.Unsupported, match="register_hook on a tensor that the function makes"
+    ):
         G.compile(f, backend="eager", fullgraph=True)(leaf(1.0))
 
 
@@ -153,7 +158,11 @@ def test_a_recording_keeps_neither_hook_nor_tensor():
         return hook
 
     hook, x = make(), leaf(1.0)
-    compiled = G.compile(lambda x, hook: (x.register_hook(hook), x * 2)[1], backend="eager", fullgraph="break" not in STRESS)
+    compiled = G.compile(
+        lambda x, hook: (x.register_hook(hook), x * 2)[1],
+        backend="eager",
+        fullgraph="break" not in STRESS,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         compiled(x, hook)

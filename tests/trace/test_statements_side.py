@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements about side effects that look inside of a recording, and the programs that combine them."""
+"""Statements about side effects that look inside of a recording, and the programs that combine
+them."""
 
 import gc
 import os
@@ -57,7 +58,16 @@ def test_side_12_new_objects_are_modified_and_old_ones_if_something_was_stored()
     plain.a = 1
     traced(f, G.ones(2), plain, Box(), [], Names(), {})
     yes_new, yes_old, no = (True, False), (True, True), (False, False)
-    wants = {"plain": no, "names": no, "made": yes_new, "fresh": yes_new, "box": yes_old, "items": yes_old, "table": yes_old, "x": no}
+    wants = {
+        "plain": no,
+        "names": no,
+        "made": yes_new,
+        "fresh": yes_new,
+        "box": yes_old,
+        "items": yes_old,
+        "table": yes_old,
+        "x": no,
+    }
     assert {name: answer for (_, name), answer in FOUND.items()} == wants
 
 
@@ -202,7 +212,10 @@ def sorted_into(x, v, i):
 
 def test_side_22_sort_writes_to_the_tensors_that_exist():
     outcomes = []
-    for compile in (lambda fn: fn, lambda fn: G.compile(fn, backend="eager", fullgraph="break" not in STRESS)):
+    for compile in (
+        lambda fn: fn,
+        lambda fn: G.compile(fn, backend="eager", fullgraph="break" not in STRESS),
+    ):
         x, v, i = G.tensor([3.0, 1.0, 2.0]), G.zeros(3), G.zeros(3, dtype=G.int64)
         alias = v
         with warnings.catch_warnings():
@@ -246,7 +259,9 @@ def test_side_22_every_function_takes_out(name):
         assert result[0] is out and result[1] is out
         assert out.tolist() == want.tolist() and seen.tolist() == want.reshape(-1).tolist()
         wide = G.zeros(tuple(want.shape), dtype=G.float64)
-        assert compile(lambda o: row(o))(wide) is wide and wide.tolist() == want.to(G.float64).tolist()
+        assert (
+            compile(lambda o: row(o))(wide) is wide and wide.tolist() == want.to(G.float64).tolist()
+        )
         empty = G.empty(0, dtype=want.dtype)
         assert compile(lambda o: row(o))(empty) is empty and empty.tolist() == want.tolist()
 
@@ -255,8 +270,12 @@ def test_side_22_results_of_several_parts():
     for compile in (lambda fn: fn, lambda fn: G.compile(fn, backend="eager")):
         v, i = G.zeros(2), G.zeros(2, dtype=G.int64)
         r = compile(lambda v, i: G.max(A, 1, out=(v, i)))(v, i)
-        assert r.values is v and r.indices is i and v.tolist() == [3.0, 5.0] and i.tolist() == [0, 1]
-        r = compile(lambda v, i: G.topk(A, 1, out=[v, i]))(G.zeros(2, 1), G.zeros(2, 1, dtype=G.int64))
+        assert (
+            r.values is v and r.indices is i and v.tolist() == [3.0, 5.0] and i.tolist() == [0, 1]
+        )
+        r = compile(lambda v, i: G.topk(A, 1, out=[v, i]))(
+            G.zeros(2, 1), G.zeros(2, 1, dtype=G.int64)
+        )
         assert r.values.tolist() == [[3.0], [5.0]] and r.indices.tolist() == [[0], [1]]
 
 
@@ -273,7 +292,11 @@ def test_side_22_what_out_cannot_be():
     v = G.zeros(2, 2)
     wrong = [
         (lambda: G.add(A, B, out=G.zeros(2, 2, dtype=G.int64)), RuntimeError, "can't be cast"),
-        (lambda: G.add(A.clone().requires_grad_(), B, out=v), RuntimeError, "automatic differentiation"),
+        (
+            lambda: G.add(A.clone().requires_grad_(), B, out=v),
+            RuntimeError,
+            "automatic differentiation",
+        ),
         (lambda: G.sort(A, out=v), TypeError, "tuple of as many tensors"),
         (lambda: G.sort(A, out=(v,)), TypeError, "tuple of as many tensors"),
         (lambda: G.add(A, B, out=3), TypeError, "must be a Tensor"),
@@ -432,6 +455,18 @@ def test_swaps_and_cycles():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             y = compile(f)(G.ones(1), a, b, first, second, log)
-        return (y.tolist(), a.v, b.v, a.me is a, first[:-1], second[:-1], first[-1] is second, second[-1] is first, a.ring.ring is a.ring, a.ring.back is a, log)
+        return (
+            y.tolist(),
+            a.v,
+            b.v,
+            a.me is a,
+            first[:-1],
+            second[:-1],
+            first[-1] is second,
+            second[-1] is first,
+            a.ring.ring is a.ring,
+            a.ring.back is a,
+            log,
+        )
 
     assert run(lambda fn: fn) == run(lambda fn: G.compile(fn, backend="eager"))

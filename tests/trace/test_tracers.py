@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tracers, profilers and debuggers see a compiled function's own code: while one is active the original runs, and from the line on that starts one the
-rest of the function is one frame of Python's."""
+"""Tracers, profilers and debuggers see a compiled function's own code: while one is active the
+original runs, and from the line on that starts one the rest of the function is one frame of
+Python's."""
 
 import cProfile
 import io
@@ -18,7 +19,8 @@ from stress import counted
 
 @pytest.fixture(autouse=True)
 def no_tool_stays_on():
-    """Since 3.12 a thread that ends with a tracer leaves its tool on until another is set; 3.13.0's debugger stops a line later then."""
+    """Since 3.12 a thread that ends with a tracer leaves its tool on until another is set; 3.13.0's
+    debugger stops a line later then."""
     yield
     for setter in (sys.settrace, sys.setprofile):
         setter(lambda *event: None)
@@ -52,7 +54,12 @@ def run_in_a_thread(setter, fn):
     thread.join()
 
 
-SETTERS = [(sys.settrace, run), (sys.setprofile, run), (threading.settrace, run_in_a_thread), (threading.setprofile, run_in_a_thread)]
+SETTERS = [
+    (sys.settrace, run),
+    (sys.setprofile, run),
+    (threading.settrace, run_in_a_thread),
+    (threading.setprofile, run_in_a_thread),
+]
 
 
 def events(setter, how, fn):
@@ -71,7 +78,9 @@ def events(setter, how, fn):
     return seen
 
 
-@pytest.mark.parametrize("setter, how", SETTERS, ids=lambda o: getattr(o, "__module__", "") + "." + o.__name__)
+@pytest.mark.parametrize(
+    "setter, how", SETTERS, ids=lambda o: getattr(o, "__module__", "") + "." + o.__name__
+)
 def test_a_tracer_sees_each_event_of_the_original(setter, how):
     want = events(setter, how, root)
     compiled = G.compile(root, backend="eager")
@@ -92,8 +101,12 @@ def test_a_tool_of_monitoring_sees_each_event_of_the_original(local):
     def seen_of(fn):
         seen = []
         monitoring.use_tool_id(3, "test")
-        monitoring.register_callback(3, monitoring.events.PY_START, lambda code, offset: seen.append(code.co_name))
-        monitoring.register_callback(3, monitoring.events.LINE, lambda code, line: seen.append((code.co_name, line)))
+        monitoring.register_callback(
+            3, monitoring.events.PY_START, lambda code, offset: seen.append(code.co_name)
+        )
+        monitoring.register_callback(
+            3, monitoring.events.LINE, lambda code, line: seen.append((code.co_name, line))
+        )
         if local:
             monitoring.set_local_events(3, root.__code__, wanted)
         else:
@@ -175,7 +188,11 @@ def stops_in_a_callee(x):
     return q + 1
 
 
-@pytest.mark.parametrize("fn", [stops_at_a_breakpoint, stops_by_a_debugger, stops_behind_a_break, stops_in_a_callee], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize(
+    "fn",
+    [stops_at_a_breakpoint, stops_by_a_debugger, stops_behind_a_break, stops_in_a_callee],
+    ids=lambda fn: fn.__name__,
+)
 def test_a_debugger_shows_all_variables_and_steps_from_line_to_line(fn, monkeypatch):
     monkeypatch.setattr(sys, "breakpointhook", lambda: debugger().set_trace(sys._getframe(1)))
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""compile() of whatever is called, nodes that are whole autograd.Functions, and graphs as torch's clients read them."""
+"""compile() of whatever is called, nodes that are whole autograd.Functions, and graphs as torch's
+clients read them."""
 
 import functools
 import inspect
@@ -94,7 +95,7 @@ def test_what_a_function_calls_is_compiled_where_it_alone_is_disabled():
     assert none.frame_count == 0
 
 
-# -- autograd.Function as a node --------------------------------------------------------------------------------------
+# -- autograd.Function as a node -------------------------------------------------------------------
 
 
 class Whole(G.autograd.Function):
@@ -147,7 +148,7 @@ def test_a_class_derived_from_one_that_is_a_node_is_recorded_as_itself(backend):
     assert a.tolist() == b.tolist() and x.grad.tolist() == y.grad.tolist()
 
 
-# -- Graphs as clients of torch.fx read them --------------------------------------------------------------------------
+# -- Graphs as clients of torch.fx read them -------------------------------------------------------
 
 
 def graph_of(f, *args):
@@ -160,7 +161,11 @@ def graph_of(f, *args):
 def test_the_output_has_one_argument_the_tuple_of_the_results():
     gm = graph_of(lambda x: (x + 1, x * 2), X)
     out = gm.graph.output_node()
-    assert len(out.args) == 1 and isinstance(out.args[0], tuple) and [n.target for n in out.args[0]] == ["add", "mul"]
+    assert (
+        len(out.args) == 1
+        and isinstance(out.args[0], tuple)
+        and [n.target for n in out.args[0]] == ["add", "mul"]
+    )
     assert out.all_input_nodes == list(out.args[0])
     first, second = out.args[0]
     for results in (([second, first],), ((second, first),), (second, first)):
@@ -192,7 +197,9 @@ def test_a_graph_is_a_module_of_the_functions_that_its_operators_run():
     names = [name for name, _ in gm.named_modules()]
     assert names[0] == "" and sorted(names[1:]) == ["cond_false_0", "cond_true_0"]
     assert list(gm.modules())[0] is gm and [name for name, _ in gm.named_children()] == names[1:]
-    assert [list(f()) for f in (gm.parameters, gm.buffers, gm.named_parameters, gm.named_buffers)] == [[], [], [], []]
+    assert [
+        list(f()) for f in (gm.parameters, gm.buffers, gm.named_parameters, gm.named_buffers)
+    ] == [[], [], [], []]
 
 
 @undisturbed
@@ -218,7 +225,7 @@ def test_a_mark_that_cannot_hold_is_a_runtime_error():
         G.compile(lambda x: x * {3: 1}[x.shape[0]], backend="eager")(x)
 
 
-# -- verify_correctness -----------------------------------------------------------------------------------------------
+# -- verify_correctness ----------------------------------------------------------------------------
 
 
 def wrong(gm, inputs):

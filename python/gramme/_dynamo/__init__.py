@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme._dynamo: torch's names for the recorder's own switches.  What users need every day is in gramme.compiler."""
+"""gramme._dynamo: torch's names for the recorder's own switches.  What users need every day is in
+gramme.compiler."""
 
 from gramme import _core
 from gramme._compile import backend_of
@@ -30,10 +31,13 @@ graph_break = _core.graph_break
 
 
 def optimize(backend=None, *, nopython=False, dynamic=None, disable=False, **details):
-    """torch's older name: optimize(backend)(fn) is gramme.compile(fn, backend=backend, fullgraph=nopython, ...).  details: of gramme.compile."""
+    """torch's older name: optimize(backend)(fn) is gramme.compile(fn, backend=backend,
+    fullgraph=nopython, ...).  details: of gramme.compile."""
     import gramme
 
-    return lambda fn: gramme.compile(fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable, **details)
+    return lambda fn: gramme.compile(
+        fn, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable, **details
+    )
 
 
 def is_dynamo_supported():
@@ -42,12 +46,15 @@ def is_dynamo_supported():
 
 
 def capture_all(backend="eager"):
-    """Context manager: every Python function that this thread calls inside is captured as if it were compiled, with tensors or without.
+    """Context manager: every Python function that this thread calls inside is captured as if it
+    were compiled, with tensors or without.
 
-    Left alone: generators, coroutines, class bodies, code given to exec, what the import system runs, and gramme itself.  For checking the
-    recorder on programs that have nothing to do with tensors; gramme._dynamo.utils.counters tells what came of it.
+    Left alone: generators, coroutines, class bodies, code given to exec, what the import system
+    runs, and gramme itself.  For checking the recorder on programs that have nothing to do with
+    tensors; gramme._dynamo.utils.counters tells what came of it.
     """
     return _core.CaptureAll(backend_of(backend))
+
 
 __all__ = [
     "OptimizedModule",

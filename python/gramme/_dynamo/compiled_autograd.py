@@ -4,16 +4,22 @@
     with gramme._dynamo.compiled_autograd.enable("tcc"):
         loss.backward()
 
-What the forward recorded, in plain Python or in compiled functions, is walked as ever: the same order of operations, of sums and of hooks, and so the
-same bits.  But the operations between two points where Python has to run (a hook, the backward of an autograd.Function) are one graph.  It is
-compiled when operations of this kind and these shapes are met for the first time, and found again later.
+What the forward recorded, in plain Python or in compiled functions, is walked as ever: the same
+order of operations, of sums and of hooks, and so the same bits.  But the operations between two
+points where Python has to run (a hook, the backward of an autograd.Function) are one graph.  It is
+compiled when operations of this kind and these shapes are met for the first time, and found again
+later.
 
-A hook on a gradient is called the first time.  If it is no more than arithmetic, without side effects, it is part of the graph from then on, as long
-as what it reads is what it was; hooks that print, count, raise, or look at a grad are called each time, and the graph is cut there.  So
-are hooks after accumulation.  A compiled function's backward is one call between two graphs, unless it has hooks on what the function makes inside: when
-these are programs, it is part of the graph that begins there.  Saved tensors are unpacked in the order of use, those of a graph before it runs.  With create_graph=True
-results have the history of a compiled function (grad_fn says CompiledBackward), which can be differentiated again, with eager's bits.
-GRAMME_LOGS=compiled_autograd shows the graphs, gramme._dynamo.utils.counters["compiled_autograd"] how often which happened.
+A hook on a gradient is called the first time.  If it is no more than arithmetic, without side
+effects, it is part of the graph from then on, as long as what it reads is what it was; hooks that
+print, count, raise, or look at a grad are called each time, and the graph is cut there.  So are
+hooks after accumulation.  A compiled function's backward is one call between two graphs, unless it
+has hooks on what the function makes inside: when these are programs, it is part of the graph that
+begins there.  Saved tensors are unpacked in the order of use, those of a graph before it runs.
+With create_graph=True results have the history of a compiled function (grad_fn says
+CompiledBackward), which can be differentiated again, with eager's bits.
+GRAMME_LOGS=compiled_autograd shows the graphs, gramme._dynamo.utils.counters["compiled_autograd"]
+how often which happened.
 """
 
 import inspect
@@ -24,7 +30,9 @@ from gramme._compile import backend_of, registered
 
 __all__ = ["disable", "enable"]
 
-_installed = set()  # names of back ends that were found: looking for them takes longer than a small backward
+_installed = (
+    set()
+)  # names of back ends that were found: looking for them takes longer than a small backward
 
 
 def _backend_of(backend):
@@ -36,12 +44,14 @@ def _backend_of(backend):
     return found
 
 
-_one_argument = weakref.WeakKeyDictionary()  # callable -> a back end that calls it with the graph alone
+_one_argument = (
+    weakref.WeakKeyDictionary()
+)  # callable -> a back end that calls it with the graph alone
 
 
 def _takes_graph_alone(backend):
-    """True for a callable that cannot be called with a graph and example inputs, but with a graph: `lambda gm: gramme.compile(gm)`, or
-    functools.partial(gramme.compile, backend="tcc")."""
+    """True for a callable that cannot be called with a graph and example inputs, but with a graph:
+    `lambda gm: gramme.compile(gm)`, or functools.partial(gramme.compile, backend="tcc")."""
     try:
         signature = inspect.signature(backend)
     except (TypeError, ValueError):
@@ -59,7 +69,8 @@ def _takes_graph_alone(backend):
 
 
 def _graph_alone(backend):
-    """The back end of a callable that compiles a graph: one object for one callable, as what is compiled is kept by it."""
+    """The back end of a callable that compiles a graph: one object for one callable, as what is
+    compiled is kept by it."""
     if backend not in _one_argument:
         alone = weakref.ref(backend)
 
@@ -87,8 +98,9 @@ class _Keeping:
 def enable(backend=None, *, options=None):
     """Context manager: backward() and grad() on this thread go through the back end.
 
-    backend, options: as in gramme.compile; a callable gets functional graphs, one per stretch.  A callable of one argument compiles a graph: it gets
-    a gramme.fx.GraphModule, and returns a callable of the graph's inputs that returns a tuple, such as gramme.compile(graph).
+    backend, options: as in gramme.compile; a callable gets functional graphs, one per stretch.  A
+    callable of one argument compiles a graph: it gets a gramme.fx.GraphModule, and returns a
+    callable of the graph's inputs that returns a tuple, such as gramme.compile(graph).
     """
     if callable(backend) and _takes_graph_alone(backend):
         return _Keeping(_core.CompiledAutograd(_graph_alone(backend), None), backend)

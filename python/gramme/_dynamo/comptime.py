@@ -9,7 +9,8 @@
             print(ctx.get_local("y").size())
         return y
 
-It runs once per compilation that reaches it, and not at all when a compiled entry is used.  In plain Python the fallback runs instead.
+It runs once per compilation that reaches it, and not at all when a compiled entry is used.  In
+plain Python the fallback runs instead.
 """
 
 import builtins
@@ -20,7 +21,8 @@ from gramme import _core
 
 
 class _Number:
-    """An integer that only the run knows.  gramme._check(number >= 2) makes the recorder take that for granted, and the run check it."""
+    """An integer that only the run knows.  gramme._check(number >= 2) makes the recorder take that
+    for granted, and the run check it."""
 
     def __init__(self, value):
         self._value = value
@@ -68,7 +70,8 @@ class ComptimeVar:
         return self.__value.place() is not None
 
     def as_fake(self):
-        """shape, stride, dtype and requires_grad of a tensor, where a size that may differ is a ComptimeVar; of an integer that only the run knows, something that can be compared with
+        """shape, stride, dtype and requires_grad of a tensor, where a size that may differ is a
+        ComptimeVar; of an integer that only the run knows, something that can be compared with
         integers, for gramme._check().  TypeError for others."""
         if self.__value.is_number():
             return _Number(self.__value)
@@ -76,9 +79,13 @@ class ComptimeVar:
         if meta is None:
             raise TypeError(f"{self!r} is no tensor")
         shape, stride, dtype, requires_grad = meta
-        known = lambda sizes: tuple(ComptimeVar(n, self.__context) if type(n) is _core.ComptimeValue else n for n in sizes)
+        known = lambda sizes: tuple(
+            ComptimeVar(n, self.__context) if type(n) is _core.ComptimeValue else n for n in sizes
+        )
         shape, stride = known(shape), known(stride)
-        return types.SimpleNamespace(shape=shape, stride=stride, dtype=dtype, requires_grad=requires_grad)
+        return types.SimpleNamespace(
+            shape=shape, stride=stride, dtype=dtype, requires_grad=requires_grad
+        )
 
     def size(self, dim=None):
         """A tensor's shape, or one of its sizes."""
@@ -104,7 +111,8 @@ class ComptimeVar:
         return self.__value.is_dynamic()
 
     def force_static(self):
-        """Fixes a size, or the sizes of a tensor, at those of this call.  TypeError for an integer that only the run knows."""
+        """Fixes a size, or the sizes of a tensor, at those of this call.  TypeError for an integer
+        that only the run knows."""
         if self.__value.is_number():
             raise TypeError(f"{self!r} cannot be fixed: only the run knows it")
         self.__value.fix()
@@ -114,14 +122,16 @@ class ComptimeVar:
 
 
 class ComptimeContext:
-    """The recording as it stands where a comptime function was called.  It is of no use after that function has returned."""
+    """The recording as it stands where a comptime function was called.  It is of no use after that
+    function has returned."""
 
     def __init__(self, session, level=0):
         self.__session = session
         self.__level = level
 
     def get_local(self, name, *, stacklevel=0):
-        """The variable of this name, be it a local, an argument, a cell or a free variable.  KeyError if it has no value."""
+        """The variable of this name, be it a local, an argument, a cell or a free variable.
+        KeyError if it has no value."""
         return ComptimeVar(self.__session.local(self.__level + stacklevel, name), self)
 
     def graph_break(self, msg=""):
@@ -186,7 +196,8 @@ def _nothing(*values):
 
 
 class _Comptime:
-    """comptime(fn, fallback_fn): fn(ctx) while recording, fallback_fn() in plain Python.  Its methods are ready-made functions."""
+    """comptime(fn, fallback_fn): fn(ctx) while recording, fallback_fn() in plain Python.  Its
+    methods are ready-made functions."""
 
     def __call__(self, fn, fallback_fn=_nothing):
         _core.comptime(fn, fallback_fn)

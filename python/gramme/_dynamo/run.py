@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """python -m gramme._dynamo.run SCRIPT [ARGUMENT ...]: what `gramme run --capture-all` executes.
 
-The script is __main__, as if Python had been started with it, but every function that its thread calls is captured.
+The script is __main__, as if Python had been started with it, but every function that its thread
+calls is captured.
 """
 
 import os

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gramme._functorch: torch's name for the layers between a recorded graph and a back end; see config."""
+"""gramme._functorch: torch's name for the layers between a recorded graph and a back end; see
+config."""
 
 from gramme._functorch import config
 

@@ -5,30 +5,54 @@ import functools
 
 from gramme import _core, bfloat16, float16
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "get_autocast_dtype",
+    "is_autocast_available",
+    "is_autocast_enabled",
+]
 
 _DTYPES = {"cpu": bfloat16, "cuda": float16}  # where none is said
-_OTHERS = ("mps", "xpu", "hpu", "xla", "mtia", "ipu", "maia")  # kinds of device that torch knows, of which there is none here
+_OTHERS = (
+    "mps",
+    "xpu",
+    "hpu",
+    "xla",
+    "mtia",
+    "ipu",
+    "maia",
+)  # kinds of device that torch knows, of which there is none here
 
 
 def _device(device_type, who="autocast()"):
     if not isinstance(device_type, str):
-        raise TypeError(f"{who} takes the type of a device, a str such as 'cpu', not {type(device_type).__name__}")
+        raise TypeError(
+            f"{who} takes the type of a device, a str such as 'cpu', not "
+            f"{type(device_type).__name__}"
+        )
     if device_type not in _DTYPES:
-        raise RuntimeError(f"{who}: there is no device of type {device_type!r}, but {' and '.join(map(repr, _DTYPES))}")
+        raise RuntimeError(
+            f"{who}: there is no device of type {device_type!r}, but "
+            f"{' and '.join(map(repr, _DTYPES))}"
+        )
     return device_type
 
 
 class autocast:
-    """A context, and a decorator, in which functions cast their arguments (core/api/autocast.def says which).
+    """A context, and a decorator, in which functions cast their arguments (core/api/autocast.def
+    says which).
 
-    device_type: "cpu" or "cuda", whose tensors it is about; those of the other are left alone.  dtype: bfloat16 or float16; None is bfloat16 for
-    "cpu" and float16 for "cuda".  Matrix products, linear and attention run in it, losses in float32, cat and stack in the widest dtype of
-    theirs; float64 tensors and in-place forms are left alone.  Gradients go through the casts.  cache_enabled is there for torch's sake:
-    casts are not kept.  This thread only.
+    device_type: "cpu" or "cuda", whose tensors it is about; those of the other are left alone.
+    dtype: bfloat16 or float16; None is bfloat16 for "cpu" and float16 for "cuda".  Matrix products,
+    linear and attention run in it, losses in float32, cat and stack in the widest dtype of theirs;
+    float64 tensors and in-place forms are left alone.  Gradients go through the casts.
+    cache_enabled is there for torch's sake: casts are not kept.  This thread only.
 
-    enabled=False of a kind of device that torch knows and gramme does not have, such as "mps", changes nothing.  Errors: TypeError for another
-    dtype, RuntimeError for another device.
+    enabled=False of a kind of device that torch knows and gramme does not have, such as "mps",
+    changes nothing.  Errors: TypeError for another dtype, RuntimeError for another device.
     """
 
     def __init__(self, device_type="cpu", dtype=None, enabled=True, cache_enabled=None):
@@ -66,7 +90,8 @@ class autocast:
 
 
 def is_autocast_enabled(device_type="cpu"):
-    """True if functions of tensors of that device cast now, on this thread; of a kind of device that there is not, they do not."""
+    """True if functions of tensors of that device cast now, on this thread; of a kind of device
+    that there is not, they do not."""
     if device_type in _OTHERS:
         return False
     return _core.get_autocast(_device(device_type, "is_autocast_enabled()")) is not None
@@ -78,7 +103,8 @@ def get_autocast_dtype(device_type="cpu"):
 
 
 def is_autocast_available(device_type):
-    """Whether there is such a type of device; gramme.cuda.is_available() says whether there is a GPU."""
+    """Whether there is such a type of device; gramme.cuda.is_available() says whether there is a
+    GPU."""
     return device_type in _DTYPES
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients by hand: backward() for many tensors, grad() for gradients as results; operations of one's own; saved tensors."""
+"""Gradients by hand: backward() for many tensors, grad() for gradients as results; operations of
+one's own; saved tensors."""
 
 from types import SimpleNamespace
 
@@ -25,17 +26,21 @@ class _OfTensors(type):
 
 
 class Variable(metaclass=_OfTensors):
-    """torch's older name: Variable(tensor, requires_grad=False) is a tensor of the same memory without history, and each tensor is an instance.
+    """torch's older name: Variable(tensor, requires_grad=False) is a tensor of the same memory
+    without history, and each tensor is an instance.
 
-    Variable._execution_engine.queue_callback(fn) calls fn at the end of the backward that is running.
+    Variable._execution_engine.queue_callback(fn) calls fn at the end of the backward that is
+    running.
     """
 
     _execution_engine = SimpleNamespace(queue_callback=_queue_callback)
 
 
 __all__ = [
-    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
-    "enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+    "Function", "GradcheckError", "Variable", "anomaly_mode", "backward", "detect_anomaly",
+    "functional", "grad", "gradcheck", "gradgradcheck", "graph",
+    "enable_grad", "inference_mode", "is_grad_enabled", "no_grad", "set_detect_anomaly",
+    "set_grad_enabled",
 ]  # fmt: skip
 
 

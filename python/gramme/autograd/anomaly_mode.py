@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finding what makes a NaN in a backward.
 
-With the mode on, a backward in which a function returns NaN raises RuntimeError, which names the function and where the forward called it; a
-warning has the whole way there, also for any other error of a backward.  Compiled functions run as plain Python meanwhile; one that was called
-before is taken apart in the backward.  The mode is the whole process's.
+With the mode on, a backward in which a function returns NaN raises RuntimeError, which names the
+function and where the forward called it; a warning has the whole way there, also for any other
+error of a backward.  Compiled functions run as plain Python meanwhile; one that was called before
+is taken apart in the backward.  The mode is the whole process's.
 """
 
 import os
@@ -31,7 +32,8 @@ def set_anomaly_enabled(enabled, check_nan=True):
 
 
 class set_detect_anomaly:
-    """set_detect_anomaly(mode, check_nan=True): sets the mode at once; as a context it puts the old one back at the end."""
+    """set_detect_anomaly(mode, check_nan=True): sets the mode at once; as a context it puts the old
+    one back at the end."""
 
     def __init__(self, mode, check_nan=True):
         self.before = _core.get_anomaly()
@@ -45,12 +47,17 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """A context with the mode on.  check_nan=False: nothing is looked at, but errors are told of as above."""
+    """A context with the mode on.  check_nan=False: nothing is looked at, but errors are told of as
+    above."""
 
     def __init__(self, check_nan=True):
         self.check_nan, self.before = check_nan, _core.get_anomaly()
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for debugging.", stacklevel=2
+            (
+                "Anomaly Detection has been enabled. This mode will increase the runtime and "
+                "should only be enabled for debugging."
+            ),
+            stacklevel=2,
         )
 
     def __enter__(self):
@@ -66,11 +73,15 @@ class detect_anomaly:
 
 def _where():
     traceback = _ready.module("traceback")  # it takes longer than the rest of autograd
-    frames = [frame for frame in traceback.extract_stack() if not frame.filename.startswith(_PACKAGE)]
+    frames = [
+        frame for frame in traceback.extract_stack() if not frame.filename.startswith(_PACKAGE)
+    ]
     if not frames:
         return None
     last = frames[-1]
-    return f'"{last.filename}", line {last.lineno}, in {last.name}: {last.line}\n' + "".join(traceback.format_list(frames))
+    return f'"{last.filename}", line {last.lineno}, in {last.name}: {last.line}\n' + "".join(
+        traceback.format_list(frames)
+    )
 
 
 def _has_nan(gradient):
@@ -80,7 +91,10 @@ def _has_nan(gradient):
 
 def _tell(node, where):
     if where is None:
-        way = " No forward pass information available. Enable detect anomaly during forward pass for more information."
+        way = (
+            " No forward pass information available. Enable detect anomaly during forward pass for "
+            "more information."
+        )
     else:
         way = " Traceback of forward call that caused the error:\n" + where.partition("\n")[2]
     warnings.warn(f"Error detected in {node}.{way}", stacklevel=2)

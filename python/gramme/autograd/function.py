@@ -10,9 +10,10 @@ __all__ = ["Function", "FunctionCtx", "once_differentiable"]
 class Function:
     """Subclass it with static methods, and call it through apply().
 
-    forward(ctx, *args) computes the result, a tensor or a tuple, without recording; or forward(*args) without ctx, and then
-    setup_context(ctx, inputs, output).  backward(ctx, *grads) gets a gradient per result and returns one (or None) per
-    argument of apply().  ctx.save_for_backward(*tensors) keeps tensors for ctx.saved_tensors.
+    forward(ctx, *args) computes the result, a tensor or a tuple, without recording; or
+    forward(*args) without ctx, and then setup_context(ctx, inputs, output).  backward(ctx, *grads)
+    gets a gradient per result and returns one (or None) per argument of apply().
+    ctx.save_for_backward(*tensors) keeps tensors for ctx.saved_tensors.
     """
 
     @staticmethod
@@ -21,11 +22,16 @@ class Function:
 
     @staticmethod
     def setup_context(ctx, inputs, output):
-        raise NotImplementedError("a Function whose forward does not take ctx needs a static method setup_context(ctx, inputs, output)")
+        raise NotImplementedError(
+            "a Function whose forward does not take ctx needs a static method setup_context(ctx, "
+            "inputs, output)"
+        )
 
     @staticmethod
     def backward(ctx, *grads):
-        raise NotImplementedError("a Function needs a static method backward(ctx, *grads) to be differentiated")
+        raise NotImplementedError(
+            "a Function needs a static method backward(ctx, *grads) to be differentiated"
+        )
 
     @classmethod
     def apply(cls, *args):
@@ -42,11 +48,14 @@ class _Refuse(Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        raise RuntimeError("a backward that is marked @once_differentiable cannot be differentiated again")
+        raise RuntimeError(
+            "a backward that is marked @once_differentiable cannot be differentiated again"
+        )
 
 
 def once_differentiable(backward):
-    """A decorator for backward: its result cannot be differentiated again; trying to raises RuntimeError."""
+    """A decorator for backward: its result cannot be differentiated again; trying to raises
+    RuntimeError."""
 
     import functools
 

@@ -12,7 +12,11 @@ class GradcheckError(RuntimeError):
 
 
 def _tensors(value):
-    return [v for v in (value if isinstance(value, (tuple, list)) else (value,)) if isinstance(v, Tensor)]
+    return [
+        v
+        for v in (value if isinstance(value, (tuple, list)) else (value,))
+        if isinstance(v, Tensor)
+    ]
 
 
 def _results(fn, inputs):
@@ -45,7 +49,9 @@ def _by_backward(y, x, shape):
         one = gramme.zeros_like(y).reshape(-1)
         one[k] = 1
         (g,) = grad(y, x, one.reshape(y.shape), retain_graph=True, allow_unused=True)
-        columns.append(gramme.zeros(shape[0], dtype=x.dtype) if g is None else g.detach().reshape(-1))
+        columns.append(
+            gramme.zeros(shape[0], dtype=x.dtype) if g is None else g.detach().reshape(-1)
+        )
     return gramme.stack(columns, 1) if columns else gramme.zeros(shape[0], 0, dtype=x.dtype)
 
 
@@ -53,7 +59,10 @@ def _compare(fn, inputs, eps, atol, rtol, nondet_tol):
     inputs = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
     sources = [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
     if not sources:
-        raise ValueError("gradcheck expects at least one input tensor to require gradient, but none of them have requires_grad=True.")
+        raise ValueError(
+            "gradcheck expects at least one input tensor to require gradient, but none of them "
+            "have requires_grad=True."
+        )
     outputs = _results(fn, inputs)
     if not outputs:
         raise GradcheckError("no result requires grad: there is nothing to check")
@@ -65,9 +74,17 @@ def _compare(fn, inputs, eps, atol, rtol, nondet_tol):
             have = _by_backward(y, x, (x.numel(),))
             again = _by_backward(y, x, (x.numel(),))
             if not gramme.allclose(have, again, rtol=0.0, atol=nondet_tol):
-                raise GradcheckError(f"Backward is not reentrant: twice, the gradient of output {i} with respect to input {number} is\n{have}\n{again}")
-            if want[i] is not None and not gramme.allclose(have, want[i].to(have.dtype), rtol=rtol, atol=atol):
-                raise GradcheckError(f"Jacobian mismatch for output {i} with respect to input {number},\nnumerical:{want[i]}\nanalytical:{have}\n")
+                raise GradcheckError(
+                    f"Backward is not reentrant: twice, the gradient of output {i} with respect to "
+                    f"input {number} is\n{have}\n{again}"
+                )
+            if want[i] is not None and not gramme.allclose(
+                have, want[i].to(have.dtype), rtol=rtol, atol=atol
+            ):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {i} with respect to input "
+                    f"{number},\nnumerical:{want[i]}\nanalytical:{have}\n"
+                )
     return True
 
 
@@ -83,22 +100,31 @@ def _or_false(check, raise_exception):
 def _only_backwards(**modes):
     asked = [name for name, on in modes.items() if on]
     if asked:
-        raise NotImplementedError(f"{asked[0]}=True is not there: gradients are checked by backward(), one after the other; leave it out")
+        raise NotImplementedError(
+            f"{asked[0]}=True is not there: gradients are checked by backward(), one after the "
+            "other; leave it out"
+        )
 
 
 def gradcheck(
-    func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
-    check_batched_grad=False, check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False, masked=None,
+    func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
+    check_undefined_grad=True, check_grad_dtypes=False,
+    check_batched_grad=False, check_batched_forward_grad=False, check_forward_ad=False,
+    check_backward_ad=True, fast_mode=False, masked=None,
 ):  # fmt: skip
-    """True if the gradients of func (*inputs), by autograd, are those of differences; else GradcheckError, or False.
+    """True if the gradients of func (*inputs), by autograd, are those of differences; else
+    GradcheckError, or False.
 
-    inputs: those that require grad should be of float64.  eps: the step; atol, rtol: how far apart the two may be; nondet_tol: and two
-    backwards.  check_undefined_grad, check_grad_dtypes, masked and fast_mode are accepted, and change nothing: all is checked, element by
-    element.  Errors: NotImplementedError for check_batched_grad, check_batched_forward_grad and check_forward_ad; check_backward_ad=False leaves
-    nothing to check.
+    inputs: those that require grad should be of float64.  eps: the step; atol, rtol: how far apart
+    the two may be; nondet_tol: and two backwards.  check_undefined_grad, check_grad_dtypes, masked
+    and fast_mode are accepted, and change nothing: all is checked, element by element.  Errors:
+    NotImplementedError for check_batched_grad, check_batched_forward_grad and check_forward_ad;
+    check_backward_ad=False leaves nothing to check.
     """
     _only_backwards(
-        check_batched_grad=check_batched_grad, check_batched_forward_grad=check_batched_forward_grad, check_forward_ad=check_forward_ad
+        check_batched_grad=check_batched_grad,
+        check_batched_forward_grad=check_batched_forward_grad,
+        check_forward_ad=check_forward_ad,
     )
     if not check_backward_ad:
         return True
@@ -106,11 +132,14 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
-    check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True,
+    func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
+    gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
+    check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+    check_fwd_over_rev=False, check_rev_over_rev=True,
     fast_mode=False, masked=False,
 ):  # fmt: skip
-    """gradcheck of the gradients themselves.  grad_outputs: what they are begun with; None: numbers of a generator of its own."""
+    """gradcheck of the gradients themselves.  grad_outputs: what they are begun with; None: numbers
+    of a generator of its own."""
     _only_backwards(check_batched_grad=check_batched_grad, check_fwd_over_rev=check_fwd_over_rev)
     if not check_rev_over_rev:
         return True
@@ -118,7 +147,9 @@ def gradgradcheck(
     outputs = list(_results(func, inputs).values())
     if grad_outputs is None:
         dice = gramme.Generator().manual_seed(0)
-        grad_outputs = [gramme.randn(y.shape, dtype=y.dtype, generator=dice).requires_grad_() for y in outputs]
+        grad_outputs = [
+            gramme.randn(y.shape, dtype=y.dtype, generator=dice).requires_grad_() for y in outputs
+        ]
     starts = _tensors(grad_outputs)
     n = len(inputs)
 
@@ -135,4 +166,7 @@ def gradgradcheck(
             found = grad(results, sources, list(args[n:]), create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None)
 
-    return _or_false(lambda: _compare(gradients, inputs + tuple(starts), eps, atol, rtol, nondet_tol), raise_exception)
+    return _or_false(
+        lambda: _compare(gradients, inputs + tuple(starts), eps, atol, rtol, nondet_tol),
+        raise_exception,
+    )

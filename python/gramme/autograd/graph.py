@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What happens to tensors between the forward, which saves them, and the backward, which reads them."""
+"""What happens to tensors between the forward, which saves them, and the backward, which reads
+them."""
 
 import collections
 import types
 
 from gramme import _core
 
-__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge", "inlineable_saved_tensors_hook", "register_multi_grad_hook",
+__all__ = ["GradientEdge", "Node", "disable_saved_tensors_hooks", "get_gradient_edge",
+"inlineable_saved_tensors_hook", "register_multi_grad_hook",
            "save_on_cpu", "saved_tensors_hooks"]  # fmt: skip
 
 
@@ -14,12 +16,17 @@ _zeros = _core.functions["zeros"]
 Node = _core.GradFn  # what Tensor.grad_fn is, and next_functions lead to
 
 
-class GradientEdge(collections.namedtuple("GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,))):
+class GradientEdge(
+    collections.namedtuple(
+        "GradientEdge", ("node", "output_nr", "ownership_token"), defaults=(None,)
+    )
+):
     """A place that gradients arrive at: an output of a node.
 
-    grad() takes edges among `inputs` and `outputs`, backward() among `tensors`, and edges to leaves among `inputs`.  An edge keeps the
-    history alive and no elements.  ownership_token: what the tensor was like; an edge without one, GradientEdge(*fn.next_functions[0]), can be
-    an output if its gradient is given.
+    grad() takes edges among `inputs` and `outputs`, backward() among `tensors`, and edges to leaves
+    among `inputs`.  An edge keeps the history alive and no elements.  ownership_token: what the
+    tensor was like; an edge without one, GradientEdge(*fn.next_functions[0]), can be an output if
+    its gradient is given.
     """
 
 
@@ -31,14 +38,17 @@ def get_gradient_edge(tensor):
 def inlineable_saved_tensors_hook(hook):
     """A decorator for both functions of a pair: compiled functions make them part of their graphs.
 
-    The hook then runs as nodes at the end of the compiled forward, or the beginning of the compiled backward, on
-    the tensors that are really saved: the ones the backward reads after recomputation was decided, and of those only what
-    the caller cannot see (the option saved-tensors-hooks-filtering-mode says otherwise: no_static or all).  It is recorded once per
-    such tensor, with that tensor's shape and dtype, so its branches may ask for them.  It is called with one argument and changes
-    nothing; pack may return any object, of which the tensors that unpack reads are carried, and unpack returns a tensor.  What they read
-    of globals and closures is guarded.  Plain execution calls them like any other hooks, and so do
-    compiled functions where a hook asks for the elements of a tensor, as nonzero() does: it then
-    sees all that the compiled forward saves, and reads and changes what it likes.
+    The hook then runs as nodes at the end of the compiled forward, or the beginning of the compiled
+    backward, on
+    the tensors that are really saved: the ones the backward reads after recomputation was decided,
+    and of those only what the caller cannot see (the option saved-tensors-hooks-filtering-mode says
+    otherwise: no_static or all).  It is recorded once per such tensor, with that tensor's shape and
+    dtype, so its branches may ask for them.  It is called with one argument and changes nothing;
+    pack may return any object, of which the tensors that unpack reads are carried, and unpack
+    returns a tensor.  What they read of globals and closures is guarded.  Plain execution calls
+    them like any other hooks, and so do compiled functions where a hook asks for the elements of a
+    tensor, as nonzero() does: it then sees all that the compiled forward saves, and reads and
+    changes what it likes.
     """
     hook._inlineable_saved_tensors_hooks = True
     return hook
@@ -48,7 +58,8 @@ _inlineable_saved_tensors_hooks = inlineable_saved_tensors_hook  # the name else
 
 
 def _pack_and_unpack(t, pack, unpack):
-    """The function that is recorded when both become parts of graphs.  The tensor between them is where the recording is cut."""
+    """The function that is recorded when both become parts of graphs.  The tensor between them is
+    where the recording is cut."""
     packed = pack(t)
     between = _zeros(())
     return between, unpack(packed)
@@ -65,7 +76,9 @@ def _traced(pack, unpack):
     if _is_graph(pack) and _is_graph(unpack):
         return None if pack.edited or unpack.edited else (pack, unpack)
     for hook in (pack, unpack):
-        if not isinstance(hook, types.FunctionType) or not getattr(hook, "_inlineable_saved_tensors_hooks", False):
+        if not isinstance(hook, types.FunctionType) or not getattr(
+            hook, "_inlineable_saved_tensors_hooks", False
+        ):
             return None
     return pack, unpack
 
@@ -73,13 +86,15 @@ def _traced(pack, unpack):
 class saved_tensors_hooks:
     """A context in which every tensor that is saved for a backward goes through a pair of hooks.
 
-    pack_hook(tensor) is called once per saved tensor, when it is saved, and returns any object; it must not change the
-    tensor in place.  unpack_hook(object) is called when the backward reads it, and returns the tensor: for compiled
-    functions with the shape and dtype that pack_hook saw.  Both run without recording.  Of nested contexts the innermost
-    one counts.  Tensors saved by a function that is checkpointed inside go to the checkpoint.  This thread only.
+    pack_hook(tensor) is called once per saved tensor, when it is saved, and returns any object; it
+    must not change the tensor in place.  unpack_hook(object) is called when the backward reads it,
+    and returns the tensor: for compiled functions with the shape and dtype that pack_hook saw.
+    Both run without recording.  Of nested contexts the innermost one counts.  Tensors saved by a
+    function that is checkpointed inside go to the checkpoint.  This thread only.
 
-    Two gramme.fx.GraphModule are a pair, too: the second takes what the first returns, one by one.  Compiled functions make such a
-    pair part of their graphs, and functions marked with inlineable_saved_tensors_hook.
+    Two gramme.fx.GraphModule are a pair, too: the second takes what the first returns, one by one.
+    Compiled functions make such a pair part of their graphs, and functions marked with
+    inlineable_saved_tensors_hook.
     """
 
     def __init__(self, pack_hook, unpack_hook):
@@ -99,13 +114,20 @@ class saved_tensors_hooks:
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Keeps what is saved in the host's memory, and brings it back to its device when the backward reads it; of what is there anyway, a copy.
+    """Keeps what is saved in the host's memory, and brings it back to its device when the backward
+    reads it; of what is there anyway, a copy.
 
     pin_memory and device_type are there for torch's sake: a copy to the host waits for its stream.
     """
 
     def __init__(self, pin_memory=False, device_type="cuda"):
-        super().__init__(lambda tensor: (tensor.device, tensor.clone() if tensor.device.type == "cpu" else tensor.cpu()), lambda kept: kept[1].to(kept[0]))
+        super().__init__(
+            lambda tensor: (
+                tensor.device,
+                tensor.clone() if tensor.device.type == "cpu" else tensor.cpu(),
+            ),
+            lambda kept: kept[1].to(kept[0]),
+        )
 
 
 class disable_saved_tensors_hooks:
@@ -131,7 +153,9 @@ class _MultiGradHook:
 
     def _hook_of(self, i):
         def hook(grad):
-            if self.found is None or i in self.found:  # the same one twice: a backward that failed left it behind
+            if (
+                self.found is None or i in self.found
+            ):  # the same one twice: a backward that failed left it behind
                 self.found = found = {}
                 _core.queue_callback(lambda: self._finish(found))
                 if self.first_alone:
@@ -161,8 +185,10 @@ class _MultiGradHook:
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
-    """Calls fn (gradients), a list with one for each tensor, in each backward that reaches one of them: when all have arrived, or at its end,
-    then with None for those that it did not reach.  mode "any": fn (gradient), with the first one alone.  Gives a handle with remove()."""
+    """Calls fn (gradients), a list with one for each tensor, in each backward that reaches one of
+    them: when all have arrived, or at its end, then with None for those that it did not reach.
+    mode "any": fn (gradient), with the first one alone.  Gives a handle with remove().
+    """
     tensors = tuple(tensors)
     if mode not in ("all", "any"):
         raise ValueError(f"register_multi_grad_hook(): mode is 'all' or 'any', not {mode!r}")

@@ -9,7 +9,13 @@ from gramme import _core
 from gramme.compiler import config
 from gramme._compile import backend_of, compile_module, compiled_form, copy_names
 from gramme._compile import registered as _registered
-from gramme._core import BackendCompilerFailed, BackendError, GraphBreakWarning, Unsupported, is_compiling
+from gramme._core import (
+    BackendCompilerFailed,
+    BackendError,
+    GraphBreakWarning,
+    Unsupported,
+    is_compiling,
+)
 
 __all__ = [
     "BackendCompilerFailed",
@@ -42,21 +48,28 @@ __all__ = [
 
 
 def list_backends(exclude_tags=("debug",)):
-    """Names of the back ends that can be used, sorted.  Found through the plugins' manifests: loads nothing.
+    """Names of the back ends that can be used, sorted.  Found through the plugins' manifests: loads
+    nothing.
 
     Those of register_backend() are among them, unless they have one of exclude_tags.
     """
-    own = [name for name, fn in _registered.items() if not set(getattr(fn, "tags", ())) & set(exclude_tags or ())]
+    own = [
+        name
+        for name, fn in _registered.items()
+        if not set(getattr(fn, "tags", ())) & set(exclude_tags or ())
+    ]
     return sorted(set(_core.list_backends()) | set(own))
 
 
 def register_backend(fn=None, name=None, tags=(), aot=None):
     """Makes a callable a back end that can be named; also a decorator.
 
-    fn(graph, example_inputs) gets a gramme.fx.GraphModule and tensors like those of the call, and returns a callable of the
-    inputs that returns a tuple of tensors: `graph` itself is one.  Plainly, fn gets the graph as it was recorded, and what it
-    returns may be differentiated.  With aot=True (or an attribute `aot` on fn) it gets graphs without in-place writes, forward and,
-    where gradients are needed, backward, each by itself.
+    fn(graph, example_inputs) gets a gramme.fx.GraphModule and tensors like those of the call, and
+    returns a callable of the
+    inputs that returns a tuple of tensors: `graph` itself is one.  Plainly, fn gets the graph as it
+    was recorded, and what it returns may be differentiated.  With aot=True (or an attribute `aot`
+    on fn) it gets graphs without in-place writes, forward and, where gradients are needed,
+    backward, each by itself.
     """
     if fn is None:
         return lambda fn: register_backend(fn, name=name, tags=tags, aot=aot)
@@ -94,9 +107,11 @@ def reset(fn=None):
 
 
 def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
-    """The function is never recorded: a compiled function that calls it breaks its graph there.  Also a decorator.
+    """The function is never recorded: a compiled function that calls it breaks its graph there.
+    Also a decorator.
 
-    recursive: compiled functions that it calls run as plain Python too.  An nn.Module is changed in place.  wrapping changes nothing.
+    recursive: compiled functions that it calls run as plain Python too.  An nn.Module is changed in
+    place.  wrapping changes nothing.
     """
     if fn is None:
         return lambda fn: disable(fn, recursive, reason=reason)
@@ -112,18 +127,22 @@ def disable(fn=None, recursive=True, *, reason=None, wrapping=True):
 
 
 def forbid_in_graph(fn):
-    """A call of the function in a compiled function is an error, Unsupported, where a break would be allowed, too.  Also a decorator."""
+    """A call of the function in a compiled function is an error, Unsupported, where a break would
+    be allowed, too.  Also a decorator."""
     return copy_names(_core.Marked(fn, "forbid"), fn)
 
 
 def run(fn=None):
-    """The function, compiled functions in it use the entries that they have and compile nothing new.  Also a decorator."""
+    """The function, compiled functions in it use the entries that they have and compile nothing
+    new.  Also a decorator."""
     return run if fn is None else set_stance("eager_on_recompile")(fn)
 
 
 class error_on_graph_break:
-    """error_on_graph_break(True): in a `with` block or a decorated function, compiled or around compiled functions, a graph break raises
-    Unsupported; error_on_graph_break(False) inside of it allows them again.  fullgraph=True is stronger: it allows none."""
+    """error_on_graph_break(True): in a `with` block or a decorated function, compiled or around
+    compiled functions, a graph break raises Unsupported; error_on_graph_break(False) inside of it
+    allows them again.  fullgraph=True is stronger: it allows none.
+    """
 
     def __init__(self, error_on_graph_break):
         self.error = bool(error_on_graph_break)
@@ -149,9 +168,11 @@ class error_on_graph_break:
 
 
 def assume_constant_result(fn):
-    """The function is called while a call of it is recorded, and its result becomes a constant of the graph.
+    """The function is called while a call of it is recorded, and its result becomes a constant of
+    the graph.
 
-    Nothing guards that it would be the same in a later call: that is the promise.  Its arguments must be known while recording.
+    Nothing guards that it would be the same in a later call: that is the promise.  Its arguments
+    must be known while recording.
     """
     return copy_names(_core.Marked(fn, "constant"), fn)
 
@@ -166,23 +187,29 @@ def _apply_of(function):
 
 
 def allow_in_graph(fn):
-    """Returns fn, or a list or tuple of functions, as it is.  From now on a call of it is one node of a compiled function's graph, whatever is in it.
-    Of an autograd.Function, a class, it is apply() that is such a call; of a class derived from it, it is not.
+    """Returns fn, or a list or tuple of functions, as it is.  From now on a call of it is one node
+    of a compiled function's graph, whatever is in it. Of an autograd.Function, a class, it is
+    apply() that is such a call; of a class derived from it, it is not.
 
-    While a call is recorded, fn is called once more, on stand-ins: tensors of ones (integers: zeros) with the shapes, dtypes and requires_grad
-    of its arguments.  What it gives then says what the node gives, and each call of the compiled function is compared with that: another
-    dtype, shape or number of results is a RuntimeError that names fn.  A compiled call runs fn as plain Python, once, in the program's order;
-    its gradient is the one that plain Python records inside of it.  No back end sees it.
+    While a call is recorded, fn is called once more, on stand-ins: tensors of ones (integers:
+    zeros) with the shapes, dtypes and requires_grad of its arguments.  What it gives then says what
+    the node gives, and each call of the compiled function is compared with that: another dtype,
+    shape or number of results is a RuntimeError that names fn.  A compiled call runs fn as plain
+    Python, once, in the program's order; its gradient is the one that plain Python records inside
+    of it.  No back end sees it.
 
-    fn takes tensors, at least one, and constants, and gives a tensor, or a tuple or list of them, that are new.  It must not change its arguments, give
-    them back, draw random numbers, or read a tensor that requires grad and is no argument; and what it changes elsewhere must not be
-    what the compiled function reads.  Where that is seen not to hold, fn is called as plain Python between two graphs, a break with a reason
-    (KEPT_WHOLE), which fullgraph=True refuses.
-    What it adds up to the gradient of one argument is summed inside of the node, and then added to what comes from elsewhere, as from behind a
-    break.  Plain Python adds all terms in the order in which its backward meets them, so where an argument's gradient has terms from inside and
-    from outside the last bits may differ.  That is so for each gradient of a gradient (create_graph=True): what the first one was made
-    of are such terms.  Values and first gradients with terms of one kind are plain Python's to the bit.
-    It holds for all functions of the same code.  gramme's own functions are operations already.
+    fn takes tensors, at least one, and constants, and gives a tensor, or a tuple or list of them,
+    that are new.  It must not change its arguments, give them back, draw random numbers, or read a
+    tensor that requires grad and is no argument; and what it changes elsewhere must not be what the
+    compiled function reads.  Where that is seen not to hold, fn is called as plain Python between
+    two graphs, a break with a reason (KEPT_WHOLE), which fullgraph=True refuses. What it adds up to
+    the gradient of one argument is summed inside of the node, and then added to what comes from
+    elsewhere, as from behind a break.  Plain Python adds all terms in the order in which its
+    backward meets them, so where an argument's gradient has terms from inside and from outside the
+    last bits may differ.  That is so for each gradient of a gradient (create_graph=True): what the
+    first one was made of are such terms.  Values and first gradients with terms of one kind are
+    plain Python's to the bit. It holds for all functions of the same code.  gramme's own functions
+    are operations already.
     """
     from gramme.autograd import Function
 
@@ -193,12 +220,21 @@ def allow_in_graph(fn):
         if isinstance(plain, types.FunctionType):
             _core.keep_whole(plain)
         elif isinstance(plain, type) and issubclass(plain, Function):
-            plain._gramme_whole = staticmethod(_apply_of(plain))  # core/models/autograd_function.c looks for it in the class itself
+            plain._gramme_whole = staticmethod(
+                _apply_of(plain)
+            )  # core/models/autograd_function.c looks for it in the class itself
     return fn
 
 
-def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_signature_check=False, is_embedded_type=False):
-    """Decorator: calls of original_fn, a function of C that cannot be recorded, are recorded as calls of the Python function.
+def substitute_in_graph(
+    original_fn,
+    *,
+    can_constant_fold_through=False,
+    skip_signature_check=False,
+    is_embedded_type=False,
+):
+    """Decorator: calls of original_fn, a function of C that cannot be recorded, are recorded as
+    calls of the Python function.
 
     Both must give the same results.  Plain Python goes on calling original_fn.
     """
@@ -210,8 +246,13 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
                 wanted = inspect.signature(original_fn)
             except (TypeError, ValueError):
                 wanted = None
-            if wanted is not None and list(wanted.parameters) != list(inspect.signature(stand_in).parameters):
-                raise TypeError(f"{stand_in.__qualname__}{inspect.signature(stand_in)} has other parameters than the original: {wanted}")
+            if wanted is not None and list(wanted.parameters) != list(
+                inspect.signature(stand_in).parameters
+            ):
+                raise TypeError(
+                    f"{stand_in.__qualname__}{inspect.signature(stand_in)} has other parameters "
+                    f"than the original: {wanted}"
+                )
         _core.substitute(original_fn, stand_in)
         return stand_in
 
@@ -219,23 +260,29 @@ def substitute_in_graph(original_fn, *, can_constant_fold_through=False, skip_si
 
 
 class set_stance:
-    """What this thread wants of compiled functions: at once, inside a `with` block, or inside a decorated function.
+    """What this thread wants of compiled functions: at once, inside a `with` block, or inside a
+    decorated function.
 
-    "default": compile what has no entry.  "force_eager": run everything as plain Python.  "eager_on_recompile": use the entries that fit, run
-    other calls as plain Python.  "fail_on_recompile": use the entries that fit, RuntimeError for other calls.  "eager_then_compile": run the first
-    call of each function as plain Python, compile what has no entry from the second on.
+    "default": compile what has no entry.  "force_eager": run everything as plain Python.
+    "eager_on_recompile": use the entries that fit, run other calls as plain Python.
+    "fail_on_recompile": use the entries that fit, RuntimeError for other calls.
+    "eager_then_compile": run the first call of each function as plain Python, compile what has no
+    entry from the second on.
 
-    skip_guard_eval_unsafe: for a steady state.  Entries are told apart by the arguments; what is in objects that they were compiled with
-    (the layers of a model) is not looked at again.  A call without an entry is a RuntimeError.  If such an object was changed since, the result is
-    wrong, and the process may crash where a tensor that was replaced is gone.
+    skip_guard_eval_unsafe: for a steady state.  Entries are told apart by the arguments; what is in
+    objects that they were compiled with (the layers of a model) is not looked at again.  A call
+    without an entry is a RuntimeError.  If such an object was changed since, the result is wrong,
+    and the process may crash where a tensor that was replaced is gone.
 
-    force_backend: a name or a callable, the back end of all compiled functions instead of their own, options included; with the stance "default"
-    alone.
+    force_backend: a name or a callable, the back end of all compiled functions instead of their
+    own, options included; with the stance "default" alone.
     """
 
     def __init__(self, stance="default", *, skip_guard_eval_unsafe=False, force_backend=None):
         if force_backend is not None and stance != "default":
-            raise RuntimeError(f'force_backend goes with the stance "default" alone, not with {stance!r}')
+            raise RuntimeError(
+                f'force_backend goes with the stance "default" alone, not with {stance!r}'
+            )
         if force_backend is not None:
             force_backend = backend_of(force_backend)  # an error here, not at some later call
         self.wanted = stance, skip_guard_eval_unsafe, force_backend
@@ -269,10 +316,17 @@ class set_stance:
 
 
 def _mark(name, tensor, index, mark):
-    """Notes on the tensor how its sizes are to be recorded: {dim: (kind, min, max)}, which core/trace/traced_size.c reads."""
+    """Notes on the tensor how its sizes are to be recorded: {dim: (kind, min, max)}, which
+    core/trace/traced_size.c reads."""
     if not isinstance(tensor, _core.Tensor):
         raise TypeError(f"{name} takes a tensor, not {type(tensor).__name__}")
-    dims = range(tensor.dim()) if index is None else index if isinstance(index, (list, tuple)) else (index,)
+    dims = (
+        range(tensor.dim())
+        if index is None
+        else index
+        if isinstance(index, (list, tuple))
+        else (index,)
+    )
     for dim in dims:
         if not -tensor.dim() <= dim < tensor.dim():
             raise IndexError(f"dimension {dim} of a tensor with {tensor.dim()} dimensions")
@@ -285,16 +339,24 @@ _STATIC, _MAYBE, _DYNAMIC = 1, 2, 3
 
 
 def mark_static(t, index=None):
-    """The sizes of a tensor (or one, or those of a list of dimensions) are never to become symbolic: they are fixed in each entry."""
+    """The sizes of a tensor (or one, or those of a list of dimensions) are never to become
+    symbolic: they are fixed in each entry."""
     _mark("mark_static", t, index, (_STATIC, None, None))
 
 
 def mark_dynamic(t, index, *, hint_override=None, min=None, max=None, specialize_on=None):
-    """A size (or several) of this tensor is a symbol from the first compilation on, between min and max.  ValueError, when the function is
-    compiled, if it needs the size to be one number: the message names the line.  Sizes of 0 and 1 are such numbers.
-    hint_override and specialize_on: NotImplementedError, as code is not made for some sizes beside that for all."""
+    """A size (or several) of this tensor is a symbol from the first compilation on, between min and
+    max.  ValueError, when the function is
+    compiled, if it needs the size to be one number: the message names the line.  Sizes of 0 and 1
+    are such numbers.
+    hint_override and specialize_on: NotImplementedError, as code is not made for some sizes beside
+    that for all.
+    """
     if hint_override is not None or specialize_on:
-        raise NotImplementedError("mark_dynamic(): hint_override and specialize_on are not there, as code is made for all sizes: leave them out")
+        raise NotImplementedError(
+            "mark_dynamic(): hint_override and specialize_on are not there, as code is made for "
+            "all sizes: leave them out"
+        )
     _mark("mark_dynamic", t, index, (_DYNAMIC, min, max))
 
 
@@ -307,19 +369,23 @@ def maybe_mark_dynamic(t, index):
 
 
 def wait(timeout=None):
-    """Waits until nothing compiles in the background (back end "auto").  False if that takes more than `timeout` seconds."""
+    """Waits until nothing compiles in the background (back end "auto").  False if that takes more
+    than `timeout` seconds."""
     return _core.wait_builds(timeout)
 
 
 def builds():
-    """What compiles in the background, and what became of it: a dict of counts, "waiting" and "running" now, "made", "failed" and "dropped"
-    (nobody wanted the result any more) since the process began."""
+    """What compiles in the background, and what became of it: a dict of counts, "waiting" and
+    "running" now, "made", "failed" and "dropped" (nobody wanted the result any more) since the
+    process began."""
     return _core.build_counts()
 
 
 def cache_counts():
-    """What came of looking for compiled code on disk, a dict of counts since the process began: "hits", "misses", "stored", "refused" (damaged,
-    or somebody else's; compiled again), "bypassed" (a compilation that must not be cached).  GRAMME_LOGS=cache tells each."""
+    """What came of looking for compiled code on disk, a dict of counts since the process began:
+    "hits", "misses", "stored", "refused" (damaged, or somebody else's; compiled again), "bypassed"
+    (a compilation that must not be cached).  GRAMME_LOGS=cache tells each.
+    """
     return _core.cache_counts()
 
 
@@ -334,7 +400,8 @@ def _plural(n, noun):
 
 
 class Explanation:
-    """What explain() found.  str() of it is the report; full() lists all guards; to_html() is the same as a page."""
+    """What explain() found.  str() of it is the report; full() lists all guards; to_html() is the
+    same as a page."""
 
     def __init__(self, name, result, status, entries):
         self.name = name
@@ -347,15 +414,18 @@ class Explanation:
 
     def _summary(self):
         return (
-            f"{self.name}: {_plural(self.graph_count, 'graph')}, {_plural(self.graph_break_count, 'break')}, "
+            f"{self.name}: {_plural(self.graph_count, 'graph')}, "
+            f"{_plural(self.graph_break_count, 'break')}, "
             f"back end {self.status['backend']}, {self.status['compile_ms']:.2f} ms compiled, "
             f"{self.status['hits']} hits, {self.status['misses']} misses"
         )
 
     @staticmethod
     def _guards(entry, full):
-        """The lines about an entry's guards.  Of those that gramme's own Python lines ask for, as in a layer's forward(), the ones about
-        arguments are told, and the others counted; so are those about how names are found, where such lines take part."""
+        """The lines about an entry's guards.  Of those that gramme's own Python lines ask for, as
+        in a layer's forward(), the ones about arguments are told, and the others counted; so are
+        those about how names are found, where such lines take part.
+        """
         rows = entry["guard_rows"]
         ours = [file is not None and file.startswith(_OURS) for _, _, _, file, *_ in rows]
         lines, counts = [], {}
@@ -365,8 +435,14 @@ class Explanation:
             else:
                 lines.append(text + (f"  # {file}:{line}" if file else ""))
         if counts:
-            kinds = ", ".join(f"{kind} {n}" for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-            lines.append(f"and {sum(counts.values())} about layers and how names are found: {kinds}; full() and `gramme explain --full` list them")
+            kinds = ", ".join(
+                f"{kind} {n}"
+                for kind, n in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            )
+            lines.append(
+                f"and {sum(counts.values())} about layers and how names are found: {kinds}; full() "
+                "and `gramme explain --full` list them"
+            )
         return lines
 
     def _parts(self, full):
@@ -374,7 +450,8 @@ class Explanation:
         for i, entry in enumerate(reversed(self.entries)):
             before, after = [], []
             title = (
-                f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards ({entry['guard_ns']:.0f} ns a check, "
+                f"graph {i}: {entry['nodes']} nodes, {entry['n_guards']} guards "
+                f"({entry['guard_ns']:.0f} ns a check, "
                 f"{entry['guard_cold_ns']:.0f} ns the first), {entry['hits']} hits, "
                 f"{entry['effects']} side effects, {entry['frames_inlined']} calls inlined"
             )
@@ -386,7 +463,10 @@ class Explanation:
             before += (entry["graph"] or "").splitlines()
             after += ["fixed: " + line for line in (entry["fixed"] or "").splitlines()]
             after += ["only where " + line for line in (entry["forms"] or "").splitlines() if line]
-            after.append("ms by stage: " + "  ".join(f"{letter} {ms:.3f}" for letter, ms in entry["stages"].items()))
+            after.append(
+                "ms by stage: "
+                + "  ".join(f"{letter} {ms:.3f}" for letter, ms in entry["stages"].items())
+            )
             yield title, before, self._guards(entry, full), after
 
     def _text(self, full):
@@ -409,13 +489,20 @@ class Explanation:
 
         body = [f"<h1>{escape(self.name)}</h1>", f"<p>{escape(self._summary())}</p>"]
         body += [f"<h2>break</h2>{pre([reason])}" for reason in self.break_reasons]
-        for (title, before, guards, after), (_, _, every, _) in zip(self._parts(False), self._parts(True)):
-            body.append(f"<h2>{escape(title)}</h2>{pre(before)}<details><summary>guards</summary>{pre(guards)}")
+        for (title, before, guards, after), (_, _, every, _) in zip(
+            self._parts(False), self._parts(True)
+        ):
+            body.append(
+                f"<h2>{escape(title)}</h2>{pre(before)}<details><summary>guards</summary>{pre(guards)}"
+            )
             if len(every) > len(guards):
                 body.append(f"<details><summary>all guards</summary>{pre(every)}</details>")
             body.append(f"</details>{pre(after)}")
         style = "body{font-family:sans-serif;margin:2em}pre{background:#f4f4f4;padding:.7em;overflow-x:auto}h2{font-size:1em}"
-        head = f"<!DOCTYPE html>\n<html><head><meta charset=\"utf-8\"><title>{escape(self.name)}</title><style>{style}</style></head>"
+        head = (
+            "<!DOCTYPE html>\n<html><head><meta "
+            f'charset="utf-8"><title>{escape(self.name)}</title><style>{style}</style></head>'
+        )
         return "\n".join([f"{head}<body>", *body, "</body></html>\n"])
 
     def __str__(self):
@@ -437,21 +524,28 @@ def cudagraph_mark_step_begin():
 
 
 def explain(f, *, backend=None):
-    """explain(f)(*args) calls f compiled, and returns an Explanation: graphs, guards, breaks with reasons and hints.
+    """explain(f)(*args) calls f compiled, and returns an Explanation: graphs, guards, breaks with
+    reasons and hints.
 
-    f: a function or module, or one that is compiled already (then its own entries are shown, those of earlier calls included).
+    f: a function or module, or one that is compiled already (then its own entries are shown, those
+    of earlier calls included).
     """
     compiled, before = compiled_form(f, backend=backend)
 
     def run(*args, **kwargs):
         result = compiled(*before, *args, **kwargs)
-        return Explanation(getattr(f, "__name__", compiled.__name__), result, compiled.status(), compiled.entries())
+        return Explanation(
+            getattr(f, "__name__", compiled.__name__), result, compiled.status(), compiled.entries()
+        )
 
     return run
 
 
 def _report_at_exit(how):
-    found = [Explanation(name, None, status, entries) for name, status, entries in sorted(_core.live_functions(), key=lambda row: row[0])]
+    found = [
+        Explanation(name, None, status, entries)
+        for name, status, entries in sorted(_core.live_functions(), key=lambda row: row[0])
+    ]
     if len(found) > 1:
         print("\n".join(["compiled functions:", *("  " + one._summary() for one in found), ""]))
     for one in found:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switches of compilation as a whole, and torch's other names for some of gramme._dynamo.config.
 
-job_id: None, or a text: which sizes of a function change is kept on disk for the processes that have the same text, apart from all others.  Read when a
-function is compiled for the first time.
+job_id: None, or a text: which sizes of a function change is kept on disk for the processes that
+have the same text, apart from all others.  Read when a function is compiled for the first time.
 
 patch(...): other values for a while.
 """
@@ -17,7 +17,8 @@ make_switches(
     aliases={
         name: ("gramme._dynamo.config", name)
         for name in (
-            "accumulated_recompile_limit", "assume_static_by_default", "automatic_dynamic_shapes", "capture_dynamic_output_shape_ops",
+            "accumulated_recompile_limit", "assume_static_by_default", "automatic_dynamic_shapes",
+            "capture_dynamic_output_shape_ops",
             "capture_scalar_outputs", "fail_on_recompile_limit_hit", "recompile_limit", "verbose",
         )
     },

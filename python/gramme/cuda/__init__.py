@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device "cuda": whether there is one, its memory, its streams, and waiting for it.
 
-Nothing is looked for before the first question.  tensor.to("cuda") puts a tensor there.  All that a thread asks of the device goes to its
-current stream, in order: copies, single operators, compiled functions.  Two streams know of each other only what events say; memory
-that one stream has taken and another one uses is kept for both with record_stream()."""
+Nothing is looked for before the first question.  tensor.to("cuda") puts a tensor there.  All that a
+thread asks of the device goes to its
+current stream, in order: copies, single operators, compiled functions.  Two streams know of each
+other only what events say; memory that one stream has taken and another one uses is kept for both
+with record_stream()."""
 
 from gramme import _core
 
@@ -39,11 +41,12 @@ def synchronize(device=None):
     _core.cuda_synchronize()
 
 
-# -- Which device ---------------------------------------------------------------------------------------------------------------------
+# -- Which device ----------------------------------------------------------------------------------
 
 
 def _number(device):
-    """0, for all that names the one GPU that is used.  Errors: RuntimeError for another one, ValueError for the CPU."""
+    """0, for all that names the one GPU that is used.  Errors: RuntimeError for another one,
+    ValueError for the CPU."""
     if device is not None and _core.device(device).type != "cuda":
         raise ValueError(f"expected a cuda device, but got {device}")
     return 0
@@ -61,7 +64,8 @@ def set_device(device):
 
 
 class device:
-    """with device(0): the block works on that GPU, which is the one that there is.  Errors: RuntimeError for another one.
+    """with device(0): the block works on that GPU, which is the one that there is.  Errors:
+    RuntimeError for another one.
 
     Where tensors are made that name no device is another matter: `with gramme.device("cuda"):`."""
 
@@ -76,7 +80,8 @@ class device:
 
 
 class device_of(device):
-    """with device_of(tensor): the same for the GPU that a tensor is on; nothing for a tensor of the CPU."""
+    """with device_of(tensor): the same for the GPU that a tensor is on; nothing for a tensor of the
+    CPU."""
 
     def __init__(self, tensor):
         super().__init__(0 if tensor.is_cuda else -1)
@@ -95,21 +100,27 @@ def get_device_capability(device=None):
 
 
 class DeviceProperties:
-    """What get_device_properties() gives: name, major and minor of the compute capability, total_memory in bytes."""
+    """What get_device_properties() gives: name, major and minor of the compute capability,
+    total_memory in bytes."""
 
     def __init__(self, name, capability, total_memory):
         self.name, (self.major, self.minor), self.total_memory = name, capability, total_memory
 
     def __repr__(self):
-        return f"DeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, total_memory={self.total_memory // 2**20}MB)"
+        return (
+            f"DeviceProperties(name='{self.name}', major={self.major}, minor={self.minor}, "
+            f"total_memory={self.total_memory // 2**20}MB)"
+        )
 
 
 def get_device_properties(device=None):
     """The model's name, its compute capability and its memory."""
-    return DeviceProperties(get_device_name(device), get_device_capability(device), _core.cuda_total_memory())
+    return DeviceProperties(
+        get_device_name(device), get_device_capability(device), _core.cuda_total_memory()
+    )
 
 
-# -- Random numbers: one generator serves all devices ------------------------------------------------------------------------------------
+# -- Random numbers: one generator serves all devices ----------------------------------------------
 
 
 def manual_seed(seed):
@@ -157,7 +168,8 @@ seed_all = seed
 
 
 class OutOfMemoryError(RuntimeError):
-    """For `except`: what is raised where the GPU has no memory left is a RuntimeError of gramme's own."""
+    """For `except`: what is raised where the GPU has no memory left is a RuntimeError of gramme's
+    own."""
 
 
 def ipc_collect():
@@ -169,7 +181,7 @@ def is_current_stream_capturing():
     return False
 
 
-# -- Memory -----------------------------------------------------------------------------------------------------------------------------------
+# -- Memory ----------------------------------------------------------------------------------------
 
 
 def memory_allocated(device=None):
@@ -186,7 +198,8 @@ def memory_reserved(device=None):
 
 
 def max_memory_allocated(device=None):
-    """The most that was in use; after reset_peak_memory_stats(), the most at the times when tensors were made since."""
+    """The most that was in use; after reset_peak_memory_stats(), the most at the times when tensors
+    were made since."""
     _number(device)
     return _core.cuda_memory()[2]
 
@@ -208,7 +221,8 @@ def memory_summary(device=None, abbreviated=False):
 
 
 def memory_stats(device=None):
-    """What is known of the memory, by torch's names: allocated_bytes.all.current and .peak, reserved_bytes.all.current."""
+    """What is known of the memory, by torch's names: allocated_bytes.all.current and .peak,
+    reserved_bytes.all.current."""
     return {
         "allocated_bytes.all.current": memory_allocated(device),
         "allocated_bytes.all.peak": max_memory_allocated(device),
@@ -217,7 +231,8 @@ def memory_stats(device=None):
 
 
 def mem_get_info(device=None):
-    """(bytes that this process can still have, bytes that the device has).  What other processes hold is not seen."""
+    """(bytes that this process can still have, bytes that the device has).  What other processes
+    hold is not seen."""
     _number(device)
     total = _core.cuda_total_memory()
     return total - memory_allocated(device), total
@@ -226,20 +241,25 @@ def mem_get_info(device=None):
 def empty_cache():
     """Waits for the device, so that memory which other streams were using can be handed out again.
 
-    What is kept for later stays this process's until one of its tensors needs it in another size: then it goes back to the driver."""
+    What is kept for later stays this process's until one of its tensors needs it in another size:
+    then it goes back to the driver.
+    """
     if is_initialized():
         synchronize()
 
 
-# -- Streams and events ---------------------------------------------------------------------------------------------------------------------------
+# -- Streams and events ----------------------------------------------------------------------------
 
 
 class Event:
-    """A point of a stream: record() sets it, wait() lets another stream wait for it, synchronize() the caller."""
+    """A point of a stream: record() sets it, wait() lets another stream wait for it, synchronize()
+    the caller."""
 
     def __init__(self, enable_timing=False, blocking=False, interprocess=False):
         if interprocess:
-            raise NotImplementedError("events of other processes are not supported: use synchronize() there")
+            raise NotImplementedError(
+                "events of other processes are not supported: use synchronize() there"
+            )
         self._handle = 0
 
     def record(self, stream=None):
@@ -357,8 +377,8 @@ class stream:
 
 
 def record_stream(tensor, stream):
-    """The stream uses the tensor's memory, which another one has taken: freed, it is handed out again only when the stream has come past
-    what it was given by then."""
+    """The stream uses the tensor's memory, which another one has taken: freed, it is handed out
+    again only when the stream has come past what it was given by then."""
     _core.cuda_keep(tensor, stream.cuda_stream)
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From all numbers to where a constraint holds: biject_to (constraint) is a transform with an inverse, transform_to (constraint) may be simpler.
+"""From all numbers to where a constraint holds: biject_to (constraint) is a transform with an
+inverse, transform_to (constraint) may be simpler.
 """
 
 from gramme.distributions import constraints as C
@@ -36,11 +37,19 @@ def _between(constraint):
     if constraint.is_discrete or (low is None and high is None):
         raise NotImplementedError(f"there is no transform to {constraint!r}")
     if high is None:
-        return T.ExpTransform() if isinstance(low, int) and low == 0 else T.ComposeTransform([T.ExpTransform(), T.AffineTransform(low, 1)])
+        return (
+            T.ExpTransform()
+            if isinstance(low, int) and low == 0
+            else T.ComposeTransform([T.ExpTransform(), T.AffineTransform(low, 1)])
+        )
     if low is None:
         return T.ComposeTransform([T.ExpTransform(), T.AffineTransform(high, -1)])
     unit = isinstance(low, int) and isinstance(high, int) and (low, high) == (0, 1)
-    return T.SigmoidTransform() if unit else T.ComposeTransform([T.SigmoidTransform(), T.AffineTransform(low, high - low)])
+    return (
+        T.SigmoidTransform()
+        if unit
+        else T.ComposeTransform([T.SigmoidTransform(), T.AffineTransform(low, high - low)])
+    )
 
 
 for registry in (biject_to, transform_to):
@@ -54,9 +63,13 @@ transform_to.register(C.simplex, lambda constraint: T.SoftmaxTransform())
 
 @biject_to.register(C.independent)
 def _biject_to_independent(constraint):
-    return T.IndependentTransform(biject_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+    return T.IndependentTransform(
+        biject_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims
+    )
 
 
 @transform_to.register(C.independent)
 def _transform_to_independent(constraint):
-    return T.IndependentTransform(transform_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims)
+    return T.IndependentTransform(
+        transform_to(constraint.base_constraint), constraint.reinterpreted_batch_ndims
+    )

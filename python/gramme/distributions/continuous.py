@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions of real numbers.  Each but the normal one is drawn by its inverse from uniform numbers above 0 and below 1."""
+"""Distributions of real numbers.  Each but the normal one is drawn by its inverse from uniform
+numbers above 0 and below 1."""
 
 import math
 
@@ -11,7 +12,9 @@ from gramme.distributions.distribution import Distribution, broadcast
 
 def _open_uniform(shape, like):
     tiny = gramme.finfo(like.dtype).tiny
-    return gramme.rand(shape, dtype=like.dtype, device=like.device).clamp(tiny, 1 - gramme.finfo(like.dtype).eps / 2)
+    return gramme.rand(shape, dtype=like.dtype, device=like.device).clamp(
+        tiny, 1 - gramme.finfo(like.dtype).eps / 2
+    )
 
 
 class _LocScale(Distribution):
@@ -265,7 +268,9 @@ class Uniform(Distribution):
         return Uniform(self.low.expand(batch_shape), self.high.expand(batch_shape), False)
 
     def rsample(self, sample_shape=Size()):
-        u = gramme.rand(self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device)
+        u = gramme.rand(
+            self._extended_shape(sample_shape), dtype=self.low.dtype, device=self.low.device
+        )
         return self.low + u * (self.high - self.low)
 
     def log_prob(self, value):

@@ -27,7 +27,10 @@ class _TwoAboveZero(Distribution):
         given = dict(zip((*self.names, "validate_args"), args), **named)
         validate_args = given.pop("validate_args", validate_args)
         if sorted(given) != sorted(self.names):
-            raise TypeError(f"{type(self).__name__}: its parameters are {' and '.join(self.names)}, not {', '.join(given)}")
+            raise TypeError(
+                f"{type(self).__name__}: its parameters are {' and '.join(self.names)}, not "
+                f"{', '.join(given)}"
+            )
         first, second = broadcast(*[given[name] for name in self.names])
         setattr(self, self.names[0], first)
         setattr(self, self.names[1], second)
@@ -58,12 +61,19 @@ class Weibull(_TwoAboveZero):
         return self.scale**2 * (gramme.lgamma(1 + 2 * r).exp() - (2 * gramme.lgamma(1 + r)).exp())
 
     def rsample(self, sample_shape=Size()):
-        return self.scale * (-_open_uniform(self._extended_shape(sample_shape), self.scale).log()) ** (1 / self.concentration)
+        return self.scale * (
+            -_open_uniform(self._extended_shape(sample_shape), self.scale).log()
+        ) ** (1 / self.concentration)
 
     def log_prob(self, value):
         self._check_value(value, value > 0, "above 0")
         z = value / self.scale
-        return self.concentration.log() - self.scale.log() + (self.concentration - 1) * z.log() - z**self.concentration
+        return (
+            self.concentration.log()
+            - self.scale.log()
+            + (self.concentration - 1) * z.log()
+            - z**self.concentration
+        )
 
     def cdf(self, value):
         return -gramme.expm1(-((value / self.scale) ** self.concentration))
@@ -72,7 +82,9 @@ class Weibull(_TwoAboveZero):
         return self.scale * (-gramme.log1p(-value)) ** (1 / self.concentration)
 
     def entropy(self):
-        return _EULER * (1 - 1 / self.concentration) + self.scale.log() - self.concentration.log() + 1
+        return (
+            _EULER * (1 - 1 / self.concentration) + self.scale.log() - self.concentration.log() + 1
+        )
 
 
 class Pareto(_TwoAboveZero):
@@ -85,7 +97,9 @@ class Pareto(_TwoAboveZero):
     @property
     def mean(self):
         a = self.alpha.clamp(min=1)
-        return gramme.where(self.alpha > 1, a * self.scale / gramme.where(self.alpha > 1, a - 1, 1.0), math.inf)
+        return gramme.where(
+            self.alpha > 1, a * self.scale / gramme.where(self.alpha > 1, a - 1, 1.0), math.inf
+        )
 
     @property
     def mode(self):
@@ -98,7 +112,12 @@ class Pareto(_TwoAboveZero):
         return gramme.where(some, self.scale**2 * a / ((a - 1) ** 2 * (a - 2)), math.inf)
 
     def rsample(self, sample_shape=Size()):
-        return self.scale * (-_open_uniform(self._extended_shape(sample_shape), self.scale).log() / self.alpha).exp()
+        return (
+            self.scale
+            * (
+                -_open_uniform(self._extended_shape(sample_shape), self.scale).log() / self.alpha
+            ).exp()
+        )
 
     def log_prob(self, value):
         self._check_value(value, value >= self.scale, "not below scale")
@@ -121,9 +140,14 @@ class Kumaraswamy(_TwoAboveZero):
     support = constraints.unit_interval
 
     def _moment(self, n):
-        return self.concentration0 * (
-            gramme.lgamma(1 + n / self.concentration1) + gramme.lgamma(self.concentration0) - gramme.lgamma(1 + n / self.concentration1 + self.concentration0)
-        ).exp()
+        return (
+            self.concentration0
+            * (
+                gramme.lgamma(1 + n / self.concentration1)
+                + gramme.lgamma(self.concentration0)
+                - gramme.lgamma(1 + n / self.concentration1 + self.concentration0)
+            ).exp()
+        )
 
     @property
     def mean(self):
@@ -143,7 +167,9 @@ class Kumaraswamy(_TwoAboveZero):
     def rsample(self, sample_shape=Size()):
         u = _open_uniform(self._extended_shape(sample_shape), self.concentration0)
         info = gramme.finfo(u.dtype)
-        return (-gramme.expm1(u.log() / self.concentration0)).clamp(min=info.tiny) ** (1 / self.concentration1)
+        return (-gramme.expm1(u.log() / self.concentration0)).clamp(min=info.tiny) ** (
+            1 / self.concentration1
+        )
 
     def log_prob(self, value):
         self._check_value(value, (value > 0) & (value < 1), "between 0 and 1")
@@ -169,7 +195,9 @@ class InverseGamma(_TwoAboveZero):
     @property
     def mean(self):
         some = self.concentration > 1
-        return gramme.where(some, self.rate / gramme.where(some, self.concentration - 1, 1.0), math.inf)
+        return gramme.where(
+            some, self.rate / gramme.where(some, self.concentration - 1, 1.0), math.inf
+        )
 
     @property
     def mode(self):
@@ -182,7 +210,9 @@ class InverseGamma(_TwoAboveZero):
         return gramme.where(some, self.rate**2 / ((a - 1) ** 2 * (a - 2)), math.inf)
 
     def rsample(self, sample_shape=Size()):
-        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)).to(self.rate.dtype)
+        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)).to(
+            self.rate.dtype
+        )
         return self.rate / drawn.clamp(min=gramme.finfo(drawn.dtype).tiny)
 
     def cdf(self, value):
@@ -231,7 +261,9 @@ class FisherSnedecor(_TwoAboveZero):
         a, b = self.df1 / 2, self.df2 / 2
         ratio = self.df1 / self.df2
         norm = gramme.lgamma(a + b) - gramme.lgamma(a) - gramme.lgamma(b)
-        return norm + a * ratio.log() + (a - 1) * value.log() - (a + b) * gramme.log1p(ratio * value)
+        return (
+            norm + a * ratio.log() + (a - 1) * value.log() - (a + b) * gramme.log1p(ratio * value)
+        )
 
 
 class HalfCauchy(Distribution):
@@ -261,7 +293,9 @@ class HalfCauchy(Distribution):
         return HalfCauchy(self.scale.expand(batch_shape), False)
 
     def rsample(self, sample_shape=Size()):
-        return (_open_uniform(self._extended_shape(sample_shape), self.scale) * (math.pi / 2)).tan() * self.scale
+        return (
+            _open_uniform(self._extended_shape(sample_shape), self.scale) * (math.pi / 2)
+        ).tan() * self.scale
 
     def log_prob(self, value):
         self._check_value(value, value >= 0, "not below 0")
@@ -278,7 +312,8 @@ class HalfCauchy(Distribution):
 
 
 class VonMises(Distribution):
-    """On the circle, around loc.  Drawn by D. Best and N. Fisher, "Efficient simulation of the von Mises distribution" (Applied Statistics 28, 1979)."""
+    """On the circle, around loc.  Drawn by D. Best and N. Fisher, "Efficient simulation of the von
+    Mises distribution" (Applied Statistics 28, 1979)."""
 
     support = constraints.real
 
@@ -309,7 +344,9 @@ class VonMises(Distribution):
             k = self.concentration.to(gramme.float64).expand(shape)
             tau = 1 + (1 + 4 * k * k).sqrt()
             rho = (tau - (2 * tau).sqrt()) / (2 * k)
-            r = gramme.where(k < 1e-5, 1 / k + k, (1 + rho * rho) / (2 * rho))  # the difference cancels
+            r = gramme.where(
+                k < 1e-5, 1 / k + k, (1 + rho * rho) / (2 * rho)
+            )  # the difference cancels
 
             def again(found, done):
                 u, v, w = [gramme.rand_like(k) for _ in range(3)]
@@ -317,23 +354,38 @@ class VonMises(Distribution):
                 f = (1 + r * z) / (r + z)
                 c = k * (r - f)
                 taken = (c * (2 - c) - v > 0) | ((c / v.clamp(min=1e-300)).log() + 1 - c >= 0)
-                return gramme.where(done, found, (w - 0.5).sign() * f.clamp(-1, 1).acos()), done | taken
+                return (
+                    gramme.where(done, found, (w - 0.5).sign() * f.clamp(-1, 1).acos()),
+                    done | taken,
+                )
 
-            angle, _ = while_loop(lambda found, done: done.all().logical_not(), again, (gramme.zeros_like(k), gramme.zeros_like(k, dtype=gramme.bool)))
+            angle, _ = while_loop(
+                lambda found, done: done.all().logical_not(),
+                again,
+                (gramme.zeros_like(k), gramme.zeros_like(k, dtype=gramme.bool)),
+            )
             angle = angle + self.loc
-            return (angle - (2 * math.pi) * ((angle + math.pi) / (2 * math.pi)).floor()).to(self.loc.dtype)
+            return (angle - (2 * math.pi) * ((angle + math.pi) / (2 * math.pi)).floor()).to(
+                self.loc.dtype
+            )
 
     def log_prob(self, value):
         self._check_value(value, value == value, "a number")
         k = self.concentration
-        return k * ((value - self.loc).cos() - 1) - math.log(2 * math.pi) - gramme.special.i0e(k).log()
+        return (
+            k * ((value - self.loc).cos() - 1) - math.log(2 * math.pi) - gramme.special.i0e(k).log()
+        )
 
 
 class LogisticNormal(TransformedDistribution):
     """Vectors that add up to 1, made of normal ones with one number less."""
 
     def __init__(self, loc, scale, validate_args=None):
-        super().__init__(Independent(Normal(loc, scale, validate_args), 1), StickBreakingTransform(), validate_args)
+        super().__init__(
+            Independent(Normal(loc, scale, validate_args), 1),
+            StickBreakingTransform(),
+            validate_args,
+        )
 
     @property
     def loc(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distributions of events that can be counted.  Parameters are probabilities, or their logits; each is computed of the other one."""
+"""Distributions of events that can be counted.  Parameters are probabilities, or their logits; each
+is computed of the other one."""
 
 import gramme
 from gramme import Size, Tensor
@@ -83,7 +84,9 @@ class Bernoulli(_Binary):
         return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none")
 
     def enumerate_support(self, expand=True):
-        values = gramme.arange(2, dtype=self._param.dtype, device=self._param.device).reshape(-1, *[1] * len(self._batch_shape))
+        values = gramme.arange(2, dtype=self._param.dtype, device=self._param.device).reshape(
+            -1, *[1] * len(self._batch_shape)
+        )
         return values.expand(2, *self._batch_shape) if expand else values
 
 
@@ -107,7 +110,9 @@ class Geometric(_Binary):
     def sample(self, sample_shape=Size()):
         probs = self.probs
         with gramme.no_grad():
-            u = gramme.rand(self._extended_shape(sample_shape), dtype=probs.dtype, device=probs.device).clamp(min=gramme.finfo(probs.dtype).tiny)
+            u = gramme.rand(
+                self._extended_shape(sample_shape), dtype=probs.dtype, device=probs.device
+            ).clamp(min=gramme.finfo(probs.dtype).tiny)
             return (u.log() / gramme.log1p(-probs)).floor()
 
     def log_prob(self, value):
@@ -117,7 +122,9 @@ class Geometric(_Binary):
         return value * gramme.log1p(-probs) + self.probs.log()
 
     def entropy(self):
-        return binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+        return (
+            binary_cross_entropy_with_logits(self.logits, self.probs, reduction="none") / self.probs
+        )
 
 
 class Categorical(Distribution):
@@ -129,9 +136,15 @@ class Categorical(Distribution):
         _one_of(type(self).__name__, probs, logits)
         given = logits if probs is None else probs
         if not isinstance(given, Tensor) or given.dim() < 1:
-            raise ValueError(f"{type(self).__name__}: its parameter is to be a tensor of one dimension at least")
+            raise ValueError(
+                f"{type(self).__name__}: its parameter is to be a tensor of one dimension at least"
+            )
         self._has_probs = probs is not None
-        self._param = probs / probs.sum(-1, keepdim=True) if self._has_probs else logits - logits.logsumexp(-1, keepdim=True)
+        self._param = (
+            probs / probs.sum(-1, keepdim=True)
+            if self._has_probs
+            else logits - logits.logsumexp(-1, keepdim=True)
+        )
         self._num_events = given.shape[-1]
         super().__init__(given.shape[:-1], self._event_of(given), validate_args)
         if self._has_probs:
@@ -162,7 +175,12 @@ class Categorical(Distribution):
 
     @property
     def mean(self):
-        return gramme.full(tuple(self._batch_shape), float("nan"), dtype=self._param.dtype, device=self._param.device)
+        return gramme.full(
+            tuple(self._batch_shape),
+            float("nan"),
+            dtype=self._param.dtype,
+            device=self._param.device,
+        )
 
     @property
     def mode(self):
@@ -190,7 +208,9 @@ class Categorical(Distribution):
         return logits.gather(-1, value[..., :1]).squeeze(-1)
 
     def log_prob(self, value):
-        self._check_value(value, (value >= 0) & (value < self._num_events), f"in 0 .. {self._num_events - 1}")
+        self._check_value(
+            value, (value >= 0) & (value < self._num_events), f"in 0 .. {self._num_events - 1}"
+        )
         return self._log_prob_of(value)
 
     def entropy(self):
@@ -198,7 +218,9 @@ class Categorical(Distribution):
         return -(logits * self.probs).sum(-1)
 
     def enumerate_support(self, expand=True):
-        values = gramme.arange(self._num_events, device=self._param.device).reshape(-1, *[1] * len(self._batch_shape))
+        values = gramme.arange(self._num_events, device=self._param.device).reshape(
+            -1, *[1] * len(self._batch_shape)
+        )
         return values.expand(self._num_events, *self._batch_shape) if expand else values
 
 
@@ -216,20 +238,28 @@ class OneHotCategorical(Categorical):
 
     @property
     def mode(self):
-        return gramme.nn.functional.one_hot(self._param.argmax(-1), self._num_events).to(self._param.dtype)
+        return gramme.nn.functional.one_hot(self._param.argmax(-1), self._num_events).to(
+            self._param.dtype
+        )
 
     @property
     def variance(self):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape=Size()):
-        return gramme.nn.functional.one_hot(self._draw(sample_shape), self._num_events).to(self._param.dtype)
+        return gramme.nn.functional.one_hot(self._draw(sample_shape), self._num_events).to(
+            self._param.dtype
+        )
 
     def enumerate_support(self, expand=True):
         n = self._num_events
-        values = gramme.eye(n, dtype=self._param.dtype, device=self._param.device).reshape(n, *[1] * len(self._batch_shape), n)
+        values = gramme.eye(n, dtype=self._param.dtype, device=self._param.device).reshape(
+            n, *[1] * len(self._batch_shape), n
+        )
         return values.expand(n, *self._batch_shape, n) if expand else values
 
     def log_prob(self, value):
-        self._check_value(value, ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1), "a 1 among zeros")
+        self._check_value(
+            value, ((value == 0) | (value == 1)).all(-1) & (value.sum(-1) == 1), "a 1 among zeros"
+        )
         return self._log_prob_of(value.argmax(-1))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all distributions have, and Independent.
 
-A distribution has a batch shape, of distributions side by side, and an event shape, of one draw.  A sample's shape is what was asked for, then
-these two; log_prob() takes values of shapes that broadcast with these two, and gives one number for each draw.
+A distribution has a batch shape, of distributions side by side, and an event shape, of one draw.  A
+sample's shape is what was asked for, then these two; log_prob() takes values of shapes that
+broadcast with these two, and gives one number for each draw.
 """
 
 import gramme
@@ -13,17 +14,25 @@ from gramme.distributions.constraints import is_dependent
 
 
 def broadcast(*values):
-    """Tensors of one shape and dtype; a number gets the dtype of the tensors, or the default one."""
+    """Tensors of one shape and dtype; a number gets the dtype of the tensors, or the default
+    one."""
     tensors = [v for v in values if isinstance(v, Tensor)]
     dtype = tensors[0].dtype if tensors else gramme.get_default_dtype()
     device = tensors[0].device if tensors else None
-    return gramme.broadcast_tensors(*[v if isinstance(v, Tensor) else gramme.tensor(float(v), dtype=dtype, device=device) for v in values])
+    return gramme.broadcast_tensors(
+        *[
+            v if isinstance(v, Tensor) else gramme.tensor(float(v), dtype=dtype, device=device)
+            for v in values
+        ]
+    )
 
 
 class Distribution:
     has_rsample = False
     has_enumerate_support = False
-    arg_constraints = {}  # of a class of one's own: name: constraint of that attribute, if it is set before __init__ is called here
+    arg_constraints = (
+        {}
+    )  # of a class of one's own: name: constraint of that attribute, if it is set before __init__ is called here
     _validate_by_default = True
 
     @classmethod
@@ -40,10 +49,19 @@ class Distribution:
 
     def __init__(self, batch_shape=Size(), event_shape=Size(), validate_args=None):
         self._batch_shape, self._event_shape = Size(batch_shape), Size(event_shape)
-        self._validate_args = Distribution._validate_by_default and not is_compiling() if validate_args is None else validate_args
+        self._validate_args = (
+            Distribution._validate_by_default and not is_compiling()
+            if validate_args is None
+            else validate_args
+        )
         for name, constraint in self.arg_constraints.items():
             if self._validate_args and name in self.__dict__ and not is_dependent(constraint):
-                self._check(name, getattr(self, name), constraint.check(getattr(self, name)), repr(constraint))
+                self._check(
+                    name,
+                    getattr(self, name),
+                    constraint.check(getattr(self, name)),
+                    repr(constraint),
+                )
 
     def expand(self, batch_shape):
         """The same distribution with this batch shape."""
@@ -83,8 +101,12 @@ class Distribution:
         return self.sample(Size((n,)))
 
     def rsample(self, sample_shape=Size()):
-        """A draw as a function of the parameters and of numbers that do not depend on them: gradients flow to the parameters."""
-        raise NotImplementedError(f"{type(self).__name__} has no rsample(): what it gives is no smooth function of its parameters")
+        """A draw as a function of the parameters and of numbers that do not depend on them:
+        gradients flow to the parameters."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no rsample(): what it gives is no smooth function of its "
+            "parameters"
+        )
 
     def log_prob(self, value):
         raise NotImplementedError(f"{type(self).__name__} has no log_prob()")
@@ -96,7 +118,9 @@ class Distribution:
         raise NotImplementedError(f"{type(self).__name__} has no icdf()")
 
     def enumerate_support(self, expand=True):
-        raise NotImplementedError(f"{type(self).__name__} has no enumerate_support(): its values cannot be counted")
+        raise NotImplementedError(
+            f"{type(self).__name__} has no enumerate_support(): its values cannot be counted"
+        )
 
     def entropy(self):
         raise NotImplementedError(f"{type(self).__name__} has no entropy()")
@@ -117,7 +141,10 @@ class Distribution:
         return self.variance.sqrt()
 
     def __repr__(self):
-        return f"{type(self).__name__}(batch_shape: {tuple(self._batch_shape)}, event_shape: {tuple(self._event_shape)})"
+        return (
+            f"{type(self).__name__}(batch_shape: {tuple(self._batch_shape)}, event_shape: "
+            f"{tuple(self._event_shape)})"
+        )
 
 
 def sum_last(value, n):
@@ -134,7 +161,8 @@ class Independent(Distribution):
         keep = len(base_distribution.batch_shape) - n
         if keep < 0:
             raise ValueError(
-                f"Independent: reinterpreted_batch_ndims is {n}, but the distribution has {len(base_distribution.batch_shape)} dimensions of batch"
+                f"Independent: reinterpreted_batch_ndims is {n}, but the distribution has "
+                f"{len(base_distribution.batch_shape)} dimensions of batch"
             )
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, n
         super().__init__(shape[:keep], shape[keep:], validate_args)
@@ -166,11 +194,15 @@ class Independent(Distribution):
 
     def expand(self, batch_shape):
         inner = tuple(self._event_shape)[: self.reinterpreted_batch_ndims]
-        return Independent(self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims, False)
+        return Independent(
+            self.base_dist.expand((*batch_shape, *inner)), self.reinterpreted_batch_ndims, False
+        )
 
     def enumerate_support(self, expand=True):
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("Independent: enumerate_support() of events that are several numbers")
+            raise NotImplementedError(
+                "Independent: enumerate_support() of events that are several numbers"
+            )
         return self.base_dist.enumerate_support(expand)
 
     def sample(self, sample_shape=Size()):

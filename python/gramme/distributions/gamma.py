@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gamma distribution and its relatives.
 
-Drawn by Marsaglia and Tsang, "A simple method for generating gamma variables" (ACM TOMS 26, 2000): what is rejected is drawn again, in a loop
-that stays in the graph.  The gradient is that of the draw whose place in the distribution is kept (incomplete_gamma.gamma_slope).
+Drawn by Marsaglia and Tsang, "A simple method for generating gamma variables" (ACM TOMS 26, 2000):
+what is rejected is drawn again, in a loop that stays in the graph.  The gradient is that of the
+draw whose place in the distribution is kept (incomplete_gamma.gamma_slope).
 """
 
 import math
@@ -17,7 +18,8 @@ from gramme.incomplete_gamma import gamma_slope, gammainc
 
 
 def _standard(concentration, shape):
-    """Draws of rate 1, concentration being of float64.  Below 1 they are those of one more, times a power of a uniform number."""
+    """Draws of rate 1, concentration being of float64.  Below 1 they are those of one more, times a
+    power of a uniform number."""
     a = concentration.detach().expand(shape)
     low = a < 1
     d = gramme.where(low, a + 1, a) - 1 / 3
@@ -31,7 +33,11 @@ def _standard(concentration, shape):
         taken = (v > 0) & (u.log() < 0.5 * x * x + d - d * good + d * good.log())
         return gramme.where(done, found, d * good), done | taken
 
-    found, _ = while_loop(lambda found, done: done.all().logical_not(), again, (gramme.zeros_like(d), gramme.zeros_like(d, dtype=gramme.bool)))
+    found, _ = while_loop(
+        lambda found, done: done.all().logical_not(),
+        again,
+        (gramme.zeros_like(d), gramme.zeros_like(d, dtype=gramme.bool)),
+    )
     power = gramme.rand_like(d).clamp(min=1e-300) ** (1 / gramme.where(low, a, 1.0))
     return gramme.where(low, found * power, found).clamp(min=gramme.finfo(gramme.float64).tiny)
 
@@ -80,7 +86,9 @@ class Gamma(Distribution):
         return Gamma(self.concentration.expand(batch_shape), self.rate.expand(batch_shape), False)
 
     def rsample(self, sample_shape=Size()):
-        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)).to(self.rate.dtype)
+        drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape)).to(
+            self.rate.dtype
+        )
         return drawn.clamp(min=gramme.finfo(drawn.dtype).tiny) / self.rate
 
     def cdf(self, value):
@@ -90,7 +98,12 @@ class Gamma(Distribution):
     def log_prob(self, value):
         self._check_value(value, value >= 0, "not below 0")
         a = self.concentration
-        return gramme.xlogy(a, self.rate) + gramme.xlogy(a - 1, value) - self.rate * value - gramme.lgamma(a)
+        return (
+            gramme.xlogy(a, self.rate)
+            + gramme.xlogy(a - 1, value)
+            - self.rate * value
+            - gramme.lgamma(a)
+        )
 
     def entropy(self):
         a = self.concentration
@@ -141,15 +154,23 @@ class Beta(Distribution):
         return gramme.where((a > 1) & (b > 1), inner, ends)
 
     def expand(self, batch_shape):
-        return Beta(self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False)
+        return Beta(
+            self.concentration1.expand(batch_shape), self.concentration0.expand(batch_shape), False
+        )
 
     def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
-        a, b = standard_gamma(self.concentration1, shape), standard_gamma(self.concentration0, shape)
+        a, b = standard_gamma(self.concentration1, shape), standard_gamma(
+            self.concentration0, shape
+        )
         return _inside((a / (a + b)).to(self.concentration1.dtype))
 
     def _log_norm(self):
-        return gramme.lgamma(self.concentration1) + gramme.lgamma(self.concentration0) - gramme.lgamma(self.concentration1 + self.concentration0)
+        return (
+            gramme.lgamma(self.concentration1)
+            + gramme.lgamma(self.concentration0)
+            - gramme.lgamma(self.concentration1 + self.concentration0)
+        )
 
     def log_prob(self, value):
         self._check_value(value, (value >= 0) & (value <= 1), "between 0 and 1")
@@ -158,7 +179,12 @@ class Beta(Distribution):
 
     def entropy(self):
         a, b = self.concentration1, self.concentration0
-        return self._log_norm() - (a - 1) * gramme.digamma(a) - (b - 1) * gramme.digamma(b) + (a + b - 2) * gramme.digamma(a + b)
+        return (
+            self._log_norm()
+            - (a - 1) * gramme.digamma(a)
+            - (b - 1) * gramme.digamma(b)
+            + (a + b - 2) * gramme.digamma(a + b)
+        )
 
 
 class Dirichlet(Distribution):
@@ -187,12 +213,16 @@ class Dirichlet(Distribution):
     def mode(self):
         more = (self.concentration - 1).clamp(min=0)
         total = more.sum(-1, keepdim=True)
-        first = gramme.nn.functional.one_hot(self.concentration.argmax(-1), self.concentration.shape[-1]).to(total.dtype)
+        first = gramme.nn.functional.one_hot(
+            self.concentration.argmax(-1), self.concentration.shape[-1]
+        ).to(total.dtype)
         inner = (self.concentration >= 1).any(-1, keepdim=True)
         return gramme.where(inner, more / gramme.where(total > 0, total, 1.0), first)
 
     def expand(self, batch_shape):
-        return Dirichlet(self.concentration.expand(*batch_shape, self.concentration.shape[-1]), False)
+        return Dirichlet(
+            self.concentration.expand(*batch_shape, self.concentration.shape[-1]), False
+        )
 
     def rsample(self, sample_shape=Size()):
         drawn = standard_gamma(self.concentration, self._extended_shape(sample_shape))
@@ -207,7 +237,11 @@ class Dirichlet(Distribution):
     def entropy(self):
         a, n = self.concentration, self.concentration.shape[-1]
         total = a.sum(-1)
-        return self._log_norm() + (total - n) * gramme.digamma(total) - ((a - 1) * gramme.digamma(a)).sum(-1)
+        return (
+            self._log_norm()
+            + (total - n) * gramme.digamma(total)
+            - ((a - 1) * gramme.digamma(a)).sum(-1)
+        )
 
 
 class StudentT(Distribution):
@@ -234,20 +268,40 @@ class StudentT(Distribution):
         return self.loc
 
     def expand(self, batch_shape):
-        return StudentT(self.df.expand(batch_shape), self.loc.expand(batch_shape), self.scale.expand(batch_shape), False)
+        return StudentT(
+            self.df.expand(batch_shape),
+            self.loc.expand(batch_shape),
+            self.scale.expand(batch_shape),
+            False,
+        )
 
     def rsample(self, sample_shape=Size()):
         shape = self._extended_shape(sample_shape)
         x = gramme.randn(shape, dtype=self.df.dtype, device=self.df.device)
-        squares = (2 * standard_gamma(self.df / 2, shape)).to(self.df.dtype).clamp(min=gramme.finfo(self.df.dtype).tiny)
+        squares = (
+            (2 * standard_gamma(self.df / 2, shape))
+            .to(self.df.dtype)
+            .clamp(min=gramme.finfo(self.df.dtype).tiny)
+        )
         return self.loc + self.scale * x * (self.df / squares).sqrt()
 
     def log_prob(self, value):
         z = (value - self.loc) / self.scale
-        norm = self.scale.log() + 0.5 * self.df.log() + 0.5 * math.log(math.pi) + gramme.lgamma(0.5 * self.df) - gramme.lgamma(0.5 * (self.df + 1))
+        norm = (
+            self.scale.log()
+            + 0.5 * self.df.log()
+            + 0.5 * math.log(math.pi)
+            + gramme.lgamma(0.5 * self.df)
+            - gramme.lgamma(0.5 * (self.df + 1))
+        )
         return -0.5 * (self.df + 1) * gramme.log1p(z**2 / self.df) - norm
 
     def entropy(self):
         half, more = 0.5 * self.df, 0.5 * (self.df + 1)
         norm = gramme.lgamma(half) + math.lgamma(0.5) - gramme.lgamma(more)
-        return self.scale.log() + more * (gramme.digamma(more) - gramme.digamma(half)) + 0.5 * self.df.log() + norm
+        return (
+            self.scale.log()
+            + more * (gramme.digamma(more) - gramme.digamma(half))
+            + 0.5 * self.df.log()
+            + norm
+        )

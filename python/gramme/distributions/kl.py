@@ -1,10 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Kullback-Leibler divergence of one distribution from another, by a table of pairs of classes."""
+"""The Kullback-Leibler divergence of one distribution from another, by a table of pairs of
+classes."""
 
 import math
 
 import gramme
-from gramme.distributions.continuous import Cauchy, Exponential, Gumbel, HalfNormal, Laplace, LogNormal, Normal, Uniform
+from gramme.distributions.continuous import (
+    Cauchy,
+    Exponential,
+    Gumbel,
+    HalfNormal,
+    Laplace,
+    LogNormal,
+    Normal,
+    Uniform,
+)
 from gramme.distributions.counts import Binomial, Poisson
 from gramme.distributions.discrete import Bernoulli, Categorical, Geometric
 from gramme.distributions.distribution import Independent, sum_last
@@ -41,11 +51,15 @@ def _row_of(p, q):
 def kl_divergence(p, q):
     """The divergence of q from p, for each of the batch: the mean, over p, of log p - log q.
 
-    Of classes without a row of their own the last one counts that was registered for classes above them."""
+    Of classes without a row of their own the last one counts that was registered for classes above
+    them.
+    """
     row = _row_of(p, q)
     if row is not None:
         return row(p, q)
-    raise NotImplementedError(f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}")
+    raise NotImplementedError(
+        f"No KL(p || q) is implemented for p type {type(p).__name__} and q type {type(q).__name__}"
+    )
 
 
 @register_kl(Normal, Normal)
@@ -73,7 +87,9 @@ def _cauchy(p, q):
 @register_kl(Gumbel, Gumbel)
 def _gumbel(p, q):
     ratio, away = p.scale / q.scale, (p.loc - q.loc) / q.scale
-    return away - ratio.log() + ratio * _EULER + (gramme.lgamma(1 + ratio) - away).exp() - (1 + _EULER)
+    return (
+        away - ratio.log() + ratio * _EULER + (gramme.lgamma(1 + ratio) - away).exp() - (1 + _EULER)
+    )
 
 
 @register_kl(Laplace, Laplace)
@@ -97,13 +113,17 @@ def _uniform(p, q):
 @register_kl(Uniform, Normal)
 def _uniform_normal(p, q):
     width, away = p.high - p.low, (p.high + p.low) / 2 - q.loc
-    return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * (width**2 / 12 + away**2) / q.scale**2
+    return (math.sqrt(2 * math.pi) * q.scale / width).log() + 0.5 * (
+        width**2 / 12 + away**2
+    ) / q.scale**2
 
 
 @register_kl(Pareto, Pareto)
 def _pareto(p, q):
     ratio = q.alpha / p.alpha
-    return gramme.where(p.scale < q.scale, math.inf, q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1)
+    return gramme.where(
+        p.scale < q.scale, math.inf, q.alpha * (p.scale / q.scale).log() - ratio.log() + ratio - 1
+    )
 
 
 @register_kl(Poisson, Poisson)
@@ -119,7 +139,10 @@ def _geometric(p, q):
 @register_kl(Binomial, Binomial)
 def _binomial(p, q):
     if bool((p.total_count < q.total_count).any()):
-        raise NotImplementedError("no formula for Binomials of which q has more trials than p: take the mean of p.log_prob(x) - q.log_prob(x) over draws of p")
+        raise NotImplementedError(
+            "no formula for Binomials of which q has more trials than p: take the mean of "
+            "p.log_prob(x) - q.log_prob(x) over draws of p"
+        )
     each = p.probs * (p.logits - q.logits) + gramme.log1p(-p.probs) - gramme.log1p(-q.probs)
     return gramme.where(p.total_count > q.total_count, math.inf, p.total_count * each)
 
@@ -140,7 +163,13 @@ def _categorical(p, q):
 @register_kl(Gamma, Gamma)
 def _gamma(p, q):
     a, b = p.concentration, q.concentration
-    return b * (p.rate / q.rate).log() + gramme.lgamma(b) - gramme.lgamma(a) + (a - b) * gramme.digamma(a) + (q.rate - p.rate) * (a / p.rate)
+    return (
+        b * (p.rate / q.rate).log()
+        + gramme.lgamma(b)
+        - gramme.lgamma(a)
+        + (a - b) * gramme.digamma(a)
+        + (q.rate - p.rate) * (a / p.rate)
+    )
 
 
 @register_kl(Exponential, Gamma)
@@ -158,7 +187,11 @@ def _gamma_exponential(p, q):
 def _beta(p, q):
     total = p.concentration1 + p.concentration0
     parts = [(p.concentration1, q.concentration1), (p.concentration0, q.concentration0)]
-    return q._log_norm() - p._log_norm() + sum((a - b) * (gramme.digamma(a) - gramme.digamma(total)) for a, b in parts)
+    return (
+        q._log_norm()
+        - p._log_norm()
+        + sum((a - b) * (gramme.digamma(a) - gramme.digamma(total)) for a, b in parts)
+    )
 
 
 @register_kl(Dirichlet, Dirichlet)
@@ -173,20 +206,26 @@ def _multivariate(p, q):
     n = p.event_shape[0]
     halves = q._half_log_det() - p._half_log_det()
     ratio = gramme.linalg.solve_triangular(q.scale_tril, p.scale_tril, upper=False)
-    away = gramme.linalg.solve_triangular(q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False).squeeze(-1)
+    away = gramme.linalg.solve_triangular(
+        q.scale_tril, (q.loc - p.loc).unsqueeze(-1), upper=False
+    ).squeeze(-1)
     return halves + 0.5 * ((ratio**2).sum((-2, -1)) + (away**2).sum(-1) - n)
 
 
 @register_kl(Independent, Independent)
 def _independent(p, q):
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("KL(p || q) of two Independent distributions whose events have as many dimensions")
+        raise NotImplementedError(
+            "KL(p || q) of two Independent distributions whose events have as many dimensions"
+        )
     return sum_last(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p, q):
     if p.transforms != q.transforms:
-        raise NotImplementedError("KL(p || q) of two transformed distributions whose transforms are the same")
+        raise NotImplementedError(
+            "KL(p || q) of two transformed distributions whose transforms are the same"
+        )
     extra = len(p.event_shape) - len(p.base_dist.event_shape)
     return sum_last(kl_divergence(p.base_dist, q.base_dist), max(extra, 0))

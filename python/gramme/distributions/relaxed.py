@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Distributions of events, made smooth so that gradients flow through their draws.
 
-C. Maddison, A. Mnih, Y. Teh, "The concrete distribution" (2017); E. Jang, S. Gu, B. Poole, "Categorical reparameterization with Gumbel-softmax"
-(2017).
+C. Maddison, A. Mnih, Y. Teh, "The concrete distribution" (2017); E. Jang, S. Gu, B. Poole,
+"Categorical reparameterization with Gumbel-softmax" (2017).
 """
 
 import math
@@ -40,7 +40,11 @@ class LogitRelaxedBernoulli(_Binary):
 
     def log_prob(self, value):
         away = self.logits - value * self.temperature
-        return gramme.log(gramme.as_tensor(self.temperature, dtype=away.dtype)) + away - 2 * softplus(away)
+        return (
+            gramme.log(gramme.as_tensor(self.temperature, dtype=away.dtype))
+            + away
+            - 2 * softplus(away)
+        )
 
 
 class _Relaxed(TransformedDistribution):
@@ -63,7 +67,11 @@ class RelaxedBernoulli(_Relaxed):
     """Between 0 and 1, nearer to them the lower the temperature."""
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(LogitRelaxedBernoulli(temperature, probs, logits, validate_args), SigmoidTransform(), validate_args)
+        super().__init__(
+            LogitRelaxedBernoulli(temperature, probs, logits, validate_args),
+            SigmoidTransform(),
+            validate_args,
+        )
 
 
 class ExpRelaxedCategorical(Distribution):
@@ -74,10 +82,14 @@ class ExpRelaxedCategorical(Distribution):
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
         self.temperature, self._categorical = temperature, Categorical(probs, logits, validate_args)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args)
+        super().__init__(
+            self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args
+        )
 
     def expand(self, batch_shape):
-        return ExpRelaxedCategorical(self.temperature, None, self.logits.expand(*batch_shape, self._event_shape[0]), False)
+        return ExpRelaxedCategorical(
+            self.temperature, None, self.logits.expand(*batch_shape, self._event_shape[0]), False
+        )
 
     @property
     def probs(self):
@@ -103,11 +115,16 @@ class RelaxedOneHotCategorical(_Relaxed):
     support = constraints.simplex
 
     def __init__(self, temperature, probs=None, logits=None, validate_args=None):
-        super().__init__(ExpRelaxedCategorical(temperature, probs, logits, validate_args), ExpTransform(), validate_args)
+        super().__init__(
+            ExpRelaxedCategorical(temperature, probs, logits, validate_args),
+            ExpTransform(),
+            validate_args,
+        )
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """OneHotCategorical, through whose draws the probabilities' gradients flow as if they were those."""
+    """OneHotCategorical, through whose draws the probabilities' gradients flow as if they were
+    those."""
 
     has_rsample = True
 

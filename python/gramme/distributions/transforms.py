@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions with an inverse and a derivative, and the distributions of what they make of others' draws."""
+"""Functions with an inverse and a derivative, and the distributions of what they make of others'
+draws."""
 
 import math
 
@@ -11,8 +12,9 @@ from gramme.nn.functional import pad, softplus
 
 
 class Transform:
-    """y = transform (x), from domain to codomain; inv gives the way back; log_abs_det_jacobian (x, y): the logarithm of how much it stretches,
-    for each event of event_dim dimensions, those of the domain."""
+    """y = transform (x), from domain to codomain; inv gives the way back; log_abs_det_jacobian (x,
+    y): the logarithm of how much it stretches, for each event of event_dim dimensions, those of the
+    domain."""
 
     bijective = True
     domain = codomain = constraints.real
@@ -49,7 +51,15 @@ class Transform:
         if type(self) is not type(other) or vars(self).keys() != vars(other).keys():
             return False
         pairs = [(value, vars(other)[name]) for name, value in vars(self).items()]
-        return all([a is b or (not isinstance(a, gramme.Tensor) and not isinstance(b, gramme.Tensor) and a == b) for a, b in pairs])
+        return all(
+            [
+                a is b
+                or (
+                    not isinstance(a, gramme.Tensor) and not isinstance(b, gramme.Tensor) and a == b
+                )
+                for a, b in pairs
+            ]
+        )
 
     __hash__ = object.__hash__
 
@@ -59,7 +69,12 @@ class Transform:
 
 class _Inverse(Transform):
     def __init__(self, of):
-        self.of, self.domain, self.codomain, self.bijective = of, of.codomain, of.domain, of.bijective
+        self.of, self.domain, self.codomain, self.bijective = (
+            of,
+            of.codomain,
+            of.domain,
+            of.bijective,
+        )
 
     @property
     def inv(self):
@@ -130,11 +145,21 @@ class TanhTransform(Transform):
 class AffineTransform(Transform):
     def __init__(self, loc, scale, event_dim=0, cache_size=0):
         self.loc, self.scale = loc, scale
-        self.domain = self.codomain = constraints.independent(constraints.real, event_dim) if event_dim else constraints.real
+        self.domain = self.codomain = (
+            constraints.independent(constraints.real, event_dim) if event_dim else constraints.real
+        )
 
     @property
     def sign(self):
-        return self.scale.sign() if isinstance(self.scale, gramme.Tensor) else 1 if self.scale > 0 else -1 if self.scale < 0 else 0
+        return (
+            self.scale.sign()
+            if isinstance(self.scale, gramme.Tensor)
+            else 1
+            if self.scale > 0
+            else -1
+            if self.scale < 0
+            else 0
+        )
 
     def _call(self, x):
         return self.loc + self.scale * x
@@ -143,7 +168,9 @@ class AffineTransform(Transform):
         return (y - self.loc) / self.scale
 
     def log_abs_det_jacobian(self, x, y):
-        scale = self.scale if isinstance(self.scale, gramme.Tensor) else gramme.full_like(x, self.scale)
+        scale = (
+            self.scale if isinstance(self.scale, gramme.Tensor) else gramme.full_like(x, self.scale)
+        )
         return sum_last(scale.abs().log().expand(x.shape), self.event_dim)
 
 
@@ -152,7 +179,13 @@ class PowerTransform(Transform):
 
     @property
     def sign(self):
-        return self.exponent.sign() if isinstance(self.exponent, gramme.Tensor) else 1 if self.exponent > 0 else -1
+        return (
+            self.exponent.sign()
+            if isinstance(self.exponent, gramme.Tensor)
+            else 1
+            if self.exponent > 0
+            else -1
+        )
 
     def __init__(self, exponent, cache_size=0):
         self.exponent = exponent
@@ -177,11 +210,18 @@ class ComposeTransform(Transform):
         """Of events before the first of the parts, such that each has its own."""
         dim = getattr(parts[-1], to).event_dim if parts else 0
         for part in reversed(parts):
-            dim = max(dim + getattr(part, of).event_dim - getattr(part, to).event_dim, getattr(part, of).event_dim)
+            dim = max(
+                dim + getattr(part, of).event_dim - getattr(part, to).event_dim,
+                getattr(part, of).event_dim,
+            )
         return dim
 
     def _widened(self, constraint, dim):
-        return constraints.independent(constraint, dim - constraint.event_dim) if dim > constraint.event_dim else constraint
+        return (
+            constraints.independent(constraint, dim - constraint.event_dim)
+            if dim > constraint.event_dim
+            else constraint
+        )
 
     @property
     def domain(self):
@@ -283,7 +323,8 @@ class SoftmaxTransform(Transform):
 
 
 class StickBreakingTransform(Transform):
-    """Vectors of n numbers to those of n + 1 that add up to 1: each number takes its part of what is left."""
+    """Vectors of n numbers to those of n + 1 that add up to 1: each number takes its part of what
+    is left."""
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -315,7 +356,11 @@ class StickBreakingTransform(Transform):
 class LowerCholeskyTransform(Transform):
     """Square matrices to lower triangles with a positive diagonal."""
 
-    domain, codomain, bijective = constraints.independent(constraints.real, 2), constraints.lower_cholesky, False
+    domain, codomain, bijective = (
+        constraints.independent(constraints.real, 2),
+        constraints.lower_cholesky,
+        False,
+    )
 
     def _call(self, x):
         return x.tril(-1) + gramme.diag_embed(x.diagonal(dim1=-2, dim2=-1).exp())
@@ -327,7 +372,11 @@ class LowerCholeskyTransform(Transform):
 class PositiveDefiniteTransform(Transform):
     """Square matrices to positive-definite ones: L L^T, L as LowerCholeskyTransform gives it."""
 
-    domain, codomain, bijective = constraints.independent(constraints.real, 2), constraints.positive_definite, False
+    domain, codomain, bijective = (
+        constraints.independent(constraints.real, 2),
+        constraints.positive_definite,
+        False,
+    )
 
     def _call(self, x):
         lower = LowerCholeskyTransform()(x)
@@ -365,7 +414,9 @@ class ReshapeTransform(Transform):
     def __init__(self, in_shape, out_shape, cache_size=0):
         self.in_shape, self.out_shape = Size(in_shape), Size(out_shape)
         if self.in_shape.numel() != self.out_shape.numel():
-            raise ValueError("ReshapeTransform: in_shape and out_shape have different numbers of elements")
+            raise ValueError(
+                "ReshapeTransform: in_shape and out_shape have different numbers of elements"
+            )
         self.domain = constraints.independent(constraints.real, len(self.in_shape))
         self.codomain = constraints.independent(constraints.real, len(self.out_shape))
 
@@ -376,7 +427,9 @@ class ReshapeTransform(Transform):
         return y.reshape(self.inverse_shape(y.shape))
 
     def log_abs_det_jacobian(self, x, y):
-        return gramme.zeros(tuple(x.shape[: x.dim() - len(self.in_shape)]), dtype=x.dtype, device=x.device)
+        return gramme.zeros(
+            tuple(x.shape[: x.dim() - len(self.in_shape)]), dtype=x.dtype, device=x.device
+        )
 
     def forward_shape(self, shape):
         return (*shape[: len(shape) - len(self.in_shape)], *self.out_shape)
@@ -389,7 +442,10 @@ class IndependentTransform(Transform):
     """A transform of events with so many dimensions more: their logarithms are added."""
 
     def __init__(self, base_transform, reinterpreted_batch_ndims, cache_size=0):
-        self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
+        self.base_transform, self.reinterpreted_batch_ndims = (
+            base_transform,
+            reinterpreted_batch_ndims,
+        )
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
 
@@ -408,7 +464,9 @@ class IndependentTransform(Transform):
         return self.base_transform.inv(y)
 
     def log_abs_det_jacobian(self, x, y):
-        return sum_last(self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims)
+        return sum_last(
+            self.base_transform.log_abs_det_jacobian(x, y), self.reinterpreted_batch_ndims
+        )
 
     def forward_shape(self, shape):
         return self.base_transform.forward_shape(shape)
@@ -418,11 +476,14 @@ class IndependentTransform(Transform):
 
 
 class _Several(Transform):
-    """Each part of a tensor along dim by a transform of its own; subclasses say how it is cut and put together."""
+    """Each part of a tensor along dim by a transform of its own; subclasses say how it is cut and
+    put together."""
 
     def __init__(self, tseq, dim=0, cache_size=0):
         self.transforms, self.dim = list(tseq), dim
-        self.domain = self.codomain = constraints.independent(constraints.real, max([t.event_dim for t in self.transforms]))
+        self.domain = self.codomain = constraints.independent(
+            constraints.real, max([t.event_dim for t in self.transforms])
+        )
 
     @property
     def bijective(self):
@@ -469,9 +530,15 @@ class TransformedDistribution(Distribution):
     """Of transforms (x), where x is of base_distribution."""
 
     def __init__(self, base_distribution, transforms, validate_args=None):
-        self.base_dist, self.transforms = base_distribution, [transforms] if isinstance(transforms, Transform) else list(transforms)
+        self.base_dist, self.transforms = base_distribution, [transforms] if isinstance(
+            transforms, Transform
+        ) else list(transforms)
         whole, n_base = ComposeTransform(self.transforms), len(base_distribution.event_shape)
-        shape = tuple(whole.forward_shape(tuple(base_distribution.batch_shape) + tuple(base_distribution.event_shape)))
+        shape = tuple(
+            whole.forward_shape(
+                tuple(base_distribution.batch_shape) + tuple(base_distribution.event_shape)
+            )
+        )
         n = whole.codomain.event_dim + max(n_base - whole.domain.event_dim, 0)
         super().__init__(shape[: len(shape) - n], shape[len(shape) - n :], validate_args)
 
@@ -488,8 +555,12 @@ class TransformedDistribution(Distribution):
 
     def expand(self, batch_shape):
         base = self.base_dist
-        shape = tuple(ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape)))
-        return TransformedDistribution(base.expand(shape[: len(shape) - len(base.event_shape)]), self.transforms, False)
+        shape = tuple(
+            ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
+        )
+        return TransformedDistribution(
+            base.expand(shape[: len(shape) - len(base.event_shape)]), self.transforms, False
+        )
 
     def _through(self, x):
         for transform in self.transforms:
@@ -508,9 +579,13 @@ class TransformedDistribution(Distribution):
         for transform in reversed(self.transforms):
             x = transform.inv(value)
             dim = dim + transform.domain.event_dim - transform.codomain.event_dim
-            total = total - sum_last(transform.log_abs_det_jacobian(x, value), dim - transform.domain.event_dim)
+            total = total - sum_last(
+                transform.log_abs_det_jacobian(x, value), dim - transform.domain.event_dim
+            )
             value = x
-        return total + sum_last(self.base_dist.log_prob(value), dim - len(self.base_dist.event_shape))
+        return total + sum_last(
+            self.base_dist.log_prob(value), dim - len(self.base_dist.event_shape)
+        )
 
     def _turned(self, place):
         """A place in the distribution, seen from the other end where the transforms fall."""

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graph, GraphModule, Interpreter.
 
-A module that was not edited runs in C.  recompile() makes a program of the edited nodes: recorded operations still run in C, one by one, and
-what a pass put in is called as the Python function that it is.  Gradients flow through both.
+A module that was not edited runs in C.  recompile() makes a program of the edited nodes: recorded
+operations still run in C, one by one, and what a pass put in is called as the Python function that
+it is.  Gradients flow through both.
 """
 
 import contextlib
@@ -22,7 +23,9 @@ class Graph:
             index = calls if op == "call_function" else None
             target = Target(target) if op == "call_function" and isinstance(target, str) else target
             inputs = tuple(named[arg] for arg in args)
-            node = Node(self, op, name, target, (inputs,) if op == "output" else inputs, kwargs, meta, index)
+            node = Node(
+                self, op, name, target, (inputs,) if op == "output" else inputs, kwargs, meta, index
+            )
             calls += op == "call_function"
             named[name] = node
             self.nodes.append(node)
@@ -39,7 +42,11 @@ class Graph:
 
     def find_nodes(self, *, op, target=None):
         """The nodes of one kind, and of one target where it is given."""
-        return [node for node in self.nodes if node.op == op and (target is None or node.target == target)]
+        return [
+            node
+            for node in self.nodes
+            if node.op == op and (target is None or node.target == target)
+        ]
 
     def output_node(self):
         return self.nodes[-1]
@@ -52,7 +59,12 @@ class Graph:
         rows = [("opcode", "name", "target", "args", "kwargs")]
         rows += [(n.op, n.name, str(n.target), str(n.args), str(n.kwargs)) for n in self.nodes]
         widths = [max(map(len, column)) for column in zip(*rows)]
-        print("\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows))
+        print(
+            "\n".join(
+                "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+                for row in rows
+            )
+        )
 
     # -- Editing
 
@@ -75,17 +87,22 @@ class Graph:
             self._insert = old
 
     def inserting_before(self, node):
-        """`with graph.inserting_before(node):` new nodes go before it, in the order in which they are made."""
+        """`with graph.inserting_before(node):` new nodes go before it, in the order in which they
+        are made."""
         return self._inserting(node, False)
 
     def inserting_after(self, node):
-        """`with graph.inserting_after(node):` new nodes go behind it, in the order in which they are made."""
+        """`with graph.inserting_after(node):` new nodes go behind it, in the order in which they
+        are made."""
         return self._inserting(node, True)
 
     def create_node(self, op, target, args=(), kwargs=None, name=None):
         """A new node, where inserting_before() or inserting_after() say, else before the output."""
         if op not in ("call_function", "call_method"):
-            raise ValueError(f"a node of kind {op!r} cannot be added: call_function and call_method can, inputs and output are fixed")
+            raise ValueError(
+                f"a node of kind {op!r} cannot be added: call_function and call_method can, inputs "
+                "and output are fixed"
+            )
         if op == "call_function" and not callable(target):
             raise TypeError(f"the target of a call_function node must be callable, not {target!r}")
         stem = name or (target if isinstance(target, str) else getattr(target, "__name__", "call"))
@@ -103,17 +120,29 @@ class Graph:
         return self.create_node("call_method", method_name, args, kwargs, name)
 
     def node_copy(self, node, arg_transform=lambda node: node):
-        """A new node that does what `node`, of this graph, does, with arg_transform(input) in the place of each input."""
-        copied = self.create_node(node.op, node.target, map_arg(node.args, arg_transform), map_arg(node.kwargs, arg_transform), node.name)
+        """A new node that does what `node`, of this graph, does, with arg_transform(input) in the
+        place of each input."""
+        copied = self.create_node(
+            node.op,
+            node.target,
+            map_arg(node.args, arg_transform),
+            map_arg(node.kwargs, arg_transform),
+            node.name,
+        )
         copied.meta, copied._index = dict(node.meta), node._index
         return copied
 
     def erase_node(self, to_erase):
         """Takes a node out.  RuntimeError if another one uses it."""
         if to_erase.op in ("placeholder", "output"):
-            raise RuntimeError(f"{to_erase} cannot be erased: inputs and output of a graph are fixed")
+            raise RuntimeError(
+                f"{to_erase} cannot be erased: inputs and output of a graph are fixed"
+            )
         if to_erase.users:
-            raise RuntimeError(f"{to_erase} cannot be erased: {', '.join(user.name for user in to_erase.users)} use it")
+            raise RuntimeError(
+                f"{to_erase} cannot be erased: {', '.join(user.name for user in to_erase.users)} "
+                "use it"
+            )
         to_erase._set((), {})
         self.nodes.remove(to_erase)
 
@@ -126,7 +155,8 @@ class Graph:
         return len(self.nodes) != before
 
     def lint(self):
-        """RuntimeError if a node is used before it is made, or is not in the graph, or names are not unique."""
+        """RuntimeError if a node is used before it is made, or is not in the graph, or names are
+        not unique."""
         seen, names = set(), set()
         for node in self.nodes:
             for used in node.all_input_nodes:
@@ -141,21 +171,26 @@ class Graph:
 
 
 def _results(args):
-    """The results that the output's arguments say, as a tuple: ((a, b),), or the results themselves."""
+    """The results that the output's arguments say, as a tuple: ((a, b),), or the results
+    themselves."""
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], (tuple, list)) else args
 
 
 class GraphModule:
-    """A recorded graph: `module(*inputs)` runs it on eager's kernels and returns a tuple; gradients flow through.
+    """A recorded graph: `module(*inputs)` runs it on eager's kernels and returns a tuple; gradients
+    flow through.
 
-    Functions that cond(), while_loop() and scan() run are attributes, GraphModules by the names that `code` has for them: module.cond_true_0.
-    They are there to be looked at and called; the module itself runs the functions that were recorded, whatever is edited in them.
+    Functions that cond(), while_loop() and scan() run are attributes, GraphModules by the names
+    that `code` has for them: module.cond_true_0. They are there to be looked at and called; the
+    module itself runs the functions that were recorded, whatever is edited in them.
     """
 
     def __init__(self, core):
         self._core = core
         self._graph = None
-        self._program = None  # of an edited graph: [(node, args, kwargs, those that nobody needs after it)]
+        self._program = (
+            None  # of an edited graph: [(node, args, kwargs, those that nobody needs after it)]
+        )
 
     @property
     def graph(self):
@@ -178,7 +213,8 @@ class GraphModule:
         return self._core.text() if self._program is None else str(self.graph)
 
     def recompile(self):
-        """Makes module(*inputs) what the graph says now.  RuntimeError if the graph makes no sense."""
+        """Makes module(*inputs) what the graph says now.  RuntimeError if the graph makes no
+        sense."""
         self.graph.lint()
         last_use = {}
         for node in self.nodes:
@@ -206,18 +242,23 @@ class GraphModule:
                 del values[used]
 
     def forward(self, *inputs):
-        return self._core.run(*inputs) if self._program is None else self._core.call(self._run, *inputs)
+        return (
+            self._core.run(*inputs)
+            if self._program is None
+            else self._core.call(self._run, *inputs)
+        )
 
     def __call__(self, *inputs):
         return self.forward(*inputs)
 
     def run_node(self, node, *inputs):
-        """Executes one node on the values of its inputs, in the order of node.all_input_nodes, each as often as it occurs in args."""
+        """Executes one node on the values of its inputs, in the order of node.all_input_nodes, each
+        as often as it occurs in args."""
         waiting = iter(inputs)
         args = map_arg(node.args, lambda used: next(waiting))
         return node.run(self._core, args, map_arg(node.kwargs, lambda used: next(waiting)))
 
-    # -- As a module: its parts are the functions of cond() and its kin; parameters and buffers are inputs of the graph
+    # -- As a module: its parts are the functions of cond() and its kin; parameters and buffers are
 
     def named_children(self):
         """(name, GraphModule) of the functions that operators in it run."""
@@ -229,10 +270,13 @@ class GraphModule:
         return (child for _, child in self.named_children())
 
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
-        """Itself, named "", and all functions below it, named "cond_true_0.cond_false_0" and so on."""
+        """Itself, named "", and all functions below it, named "cond_true_0.cond_false_0" and so
+        on."""
         yield prefix, self
         for name, child in self.named_children():
-            yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
+            yield from child.named_modules(
+                memo, f"{prefix}.{name}" if prefix else name, remove_duplicate
+            )
 
     def modules(self):
         return (module for _, module in self.named_modules())
@@ -278,7 +322,8 @@ class GraphModule:
 
 
 class Interpreter:
-    """Runs a GraphModule node by node; override run_node(node, args) to see or change values on the way."""
+    """Runs a GraphModule node by node; override run_node(node, args) to see or change values on the
+    way."""
 
     def __init__(self, module):
         self.module = module

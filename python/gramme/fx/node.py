@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Node: a value of a graph.  Who uses a node is kept in step with the arguments: setting args or kwargs updates `users` on both sides."""
+"""Node: a value of a graph.  Who uses a node is kept in step with the arguments: setting args or
+kwargs updates `users` on both sides."""
 
 import collections
 import math
@@ -9,8 +10,9 @@ import gramme
 
 
 class Target(str):
-    """The name of an operation of a recorded graph.  It equals that name, and also the function of gramme, of Tensor or of `operator` that
-    is called so, so that `node.target == gramme.relu` and `node.target == operator.mul` hold."""
+    """The name of an operation of a recorded graph.  It equals that name, and also the function of
+    gramme, of Tensor or of `operator` that is called so, so that `node.target == gramme.relu` and
+    `node.target == operator.mul` hold."""
 
     __slots__ = ()
 
@@ -19,7 +21,9 @@ class Target(str):
             name = getattr(other, "__name__", None)
             if name not in (self, _OPERATORS.get(self)):
                 return False
-            return any(getattr(where, name, None) is other for where in (gramme, gramme.Tensor, operator))
+            return any(
+                getattr(where, name, None) is other for where in (gramme, gramme.Tensor, operator)
+            )
         return str.__eq__(self, other)
 
     def __ne__(self, other):
@@ -31,13 +35,22 @@ class Target(str):
         return getattr(gramme, self)(*args, **kwargs)
 
 
-_OPERATORS = {"div": "truediv", "remainder": "mod", "bitwise_and": "and_", "bitwise_or": "or_", "bitwise_xor": "xor", "bitwise_not": "invert"}
+_OPERATORS = {
+    "div": "truediv",
+    "remainder": "mod",
+    "bitwise_and": "and_",
+    "bitwise_or": "or_",
+    "bitwise_xor": "xor",
+    "bitwise_not": "invert",
+}
 
 
 class SymInt:
-    """A size of a graph that serves all sizes, as shapes, strides and attributes have it.  str() is its expression ("s0 * 4").  It is a number
-    while the graph runs: in what a back end returned, in module(...), in Interpreter.run(); before that, to ask for the number is a TypeError,
-    and a back end that lets it pass is given a graph of numbers instead."""
+    """A size of a graph that serves all sizes, as shapes, strides and attributes have it.  str() is
+    its expression ("s0 * 4").  It is a number
+    while the graph runs: in what a back end returned, in module(...), in Interpreter.run(); before
+    that, to ask for the number is a TypeError, and a back end that lets it pass is given a graph of
+    numbers instead."""
 
     __slots__ = ("_core", "_size", "_text")
 
@@ -64,11 +77,15 @@ class SymInt:
         return self._text
 
 
-TensorMetadata = collections.namedtuple("TensorMetadata", ("shape", "dtype", "requires_grad", "stride", "memory_format", "is_quantized", "qparams"))
+TensorMetadata = collections.namedtuple(
+    "TensorMetadata",
+    ("shape", "dtype", "requires_grad", "stride", "memory_format", "is_quantized", "qparams"),
+)
 
 
 class TensorValue:
-    """What is known of a tensor while there is none: shape, dtype, requires_grad, strides.  A size that may differ is a SymInt."""
+    """What is known of a tensor while there is none: shape, dtype, requires_grad, strides.  A size
+    that may differ is a SymInt."""
 
     def __init__(self, shape, stride, dtype, requires_grad):
         self.shape, self.dtype, self.requires_grad = shape, dtype, requires_grad
@@ -87,7 +104,8 @@ class TensorValue:
         return self._stride if dim is None else self._stride[dim]
 
     def numel(self):
-        """The number of elements; TypeError where a size of them is a SymInt, while it is none yet."""
+        """The number of elements; TypeError where a size of them is a SymInt, while it is none
+        yet."""
         return math.prod(map(int, self.shape))
 
     def __repr__(self):
@@ -99,7 +117,9 @@ def _describe(meta):
     if "shape" in meta:
         about = [meta[key] for key in ("shape", "dtype", "requires_grad", "stride")]
         meta["tensor_meta"] = TensorMetadata(*about, None, False, {})
-        meta["val"] = meta["example_value"] = TensorValue(meta["shape"], meta["stride"], meta["dtype"], meta["requires_grad"])
+        meta["val"] = meta["example_value"] = TensorValue(
+            meta["shape"], meta["stride"], meta["dtype"], meta["requires_grad"]
+        )
     if meta.get("where"):
         file, _, line = meta["where"].rpartition(":")
         meta["stack_trace"] = f'  File "{file}", line {line}' if file else f"  {meta['where']}"
@@ -107,7 +127,8 @@ def _describe(meta):
 
 
 def map_arg(arg, fn):
-    """arg, a structure of tuples, lists, dicts and slices, with fn(node) in the place of each node."""
+    """arg, a structure of tuples, lists, dicts and slices, with fn(node) in the place of each
+    node."""
     if isinstance(arg, Node):
         return fn(arg)
     if isinstance(arg, (tuple, list)):
@@ -125,18 +146,24 @@ class Node:
 
     op: "placeholder" (an input), "call_function", "call_method" or "output".
     name: unique in the graph.
-    target: of a recorded operation its name, as in gramme-ops.def (see Target); of one that a pass made, the function; an input's name.
-    args: what it is made from, other Nodes and constants; of the output a tuple of the results, alone: ((a, b),).  kwargs: of a recorded operation
+    target: of a recorded operation its name, as in gramme-ops.def (see Target); of one that a pass
+    made, the function; an input's name.
+    args: what it is made from, other Nodes and constants; of the output a tuple of the results,
+    alone: ((a, b),).  kwargs: of a recorded operation
         its attributes ({"dims": (1,), "keepdim": True}).
-    meta: shape, stride, dtype, requires_grad, and where: the user's line ("train.py:12").  The same under torch's names: tensor_meta, a
-        TensorMetadata; val and example_value, a TensorValue, which has no elements; stack_trace.  A node that a pass makes has an empty one.
+    meta: shape, stride, dtype, requires_grad, and where: the user's line ("train.py:12").  The same
+    under torch's names: tensor_meta, a
+        TensorMetadata; val and example_value, a TensorValue, which has no elements; stack_trace.  A
+        node that a pass makes has an empty one.
     users: the nodes that have it among their arguments, as the keys of a dict.
     """
 
     def __init__(self, graph, op, name, target, args, kwargs, meta, index=None):
         self.graph, self.op, self.name, self.meta = graph, op, name, _describe(meta)
         self.users = {}
-        self._index = index  # of the recorded operation that it runs, unless a pass changed what it is
+        self._index = (
+            index  # of the recorded operation that it runs, unless a pass changed what it is
+        )
         self._target, self._args, self._kwargs = target, (), {}
         self._set(args, kwargs)
 
@@ -227,8 +254,11 @@ class Node:
 
     # -- Its users
 
-    def replace_all_uses_with(self, replacement, delete_user_cb=lambda user: True, propagate_meta=False):
-        """Every user (that delete_user_cb accepts) takes `replacement` instead.  Returns those users."""
+    def replace_all_uses_with(
+        self, replacement, delete_user_cb=lambda user: True, propagate_meta=False
+    ):
+        """Every user (that delete_user_cb accepts) takes `replacement` instead.  Returns those
+        users."""
         if propagate_meta:
             replacement.meta.update(self.meta)
         changed = [user for user in self.users if user is not replacement and delete_user_cb(user)]
@@ -242,8 +272,13 @@ class Node:
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
     def is_impure(self):
-        """Whether it does something beside making its value: inputs, the output, operations that write, and Python functions of a pass."""
-        return self.op in ("placeholder", "output") or str(self._target).endswith("_") or not isinstance(self._target, Target)
+        """Whether it does something beside making its value: inputs, the output, operations that
+        write, and Python functions of a pass."""
+        return (
+            self.op in ("placeholder", "output")
+            or str(self._target).endswith("_")
+            or not isinstance(self._target, Target)
+        )
 
     # -- Running and text
 
@@ -261,11 +296,25 @@ class Node:
     def format_node(self):
         """The node as one line of text."""
         if self.op == "output":
-            results = self._args[0] if len(self._args) == 1 and isinstance(self._args[0], (tuple, list)) else self._args
+            results = (
+                self._args[0]
+                if len(self._args) == 1 and isinstance(self._args[0], (tuple, list))
+                else self._args
+            )
             return f"return ({', '.join(map(str, results))})"
-        name = self._target if isinstance(self._target, str) else getattr(self._target, "__name__", repr(self._target))
-        parts = [repr(arg) for arg in self._args] + [f"{key}={value!r}" for key, value in self._kwargs.items()]
+        name = (
+            self._target
+            if isinstance(self._target, str)
+            else getattr(self._target, "__name__", repr(self._target))
+        )
+        parts = [repr(arg) for arg in self._args] + [
+            f"{key}={value!r}" for key, value in self._kwargs.items()
+        ]
         what = "input" if self.op == "placeholder" else f"{name}({', '.join(parts)})"
-        shape = f" : {self.meta['dtype']}[{', '.join(map(str, self.meta['shape']))}]" if "shape" in self.meta else ""
+        shape = (
+            f" : {self.meta['dtype']}[{', '.join(map(str, self.meta['shape']))}]"
+            if "shape" in self.meta
+            else ""
+        )
         where = f"  # {self.meta['where']}" if self.meta.get("where") else ""
         return f"{self.name} = {what}{shape}{where}"

@@ -1,16 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The LU factorization and what is solved with it; factorizations that say in `info` which matrices of a batch have none.
+"""The LU factorization and what is solved with it; factorizations that say in `info` which matrices
+of a batch have none.
 
-A = P L U is kept as LAPACK keeps it: L below the diagonal, whose ones are not stored, U on and above it, and for each row the one, counted
-from 1, that it was exchanged with.  The gradient of the factors is that of Giles (nodes.py) for the square in front; what a tall L or a wide
-U has beyond that is the solution of a triangular system with it.
+A = P L U is kept as LAPACK keeps it: L below the diagonal, whose ones are not stored, U on and
+above it, and for each row the one, counted from 1, that it was exchanged with.  The gradient of the
+factors is that of Giles (nodes.py) for the square in front; what a tall L or a wide U has beyond
+that is the solution of a triangular system with it.
 """
 
 from collections import namedtuple
 
 import gramme
 from gramme.compiler import allow_in_graph
-from gramme.linalg.nodes import _INFO, LinAlgError, _check, _Cholesky, _Node, _PROBLEMS, _run, _same_batch, _Solve, _T, _triangular
+from gramme.linalg.nodes import (
+    _INFO,
+    LinAlgError,
+    _check,
+    _Cholesky,
+    _Node,
+    _PROBLEMS,
+    _run,
+    _same_batch,
+    _Solve,
+    _T,
+    _triangular,
+)
 
 _LUResult = namedtuple("linalg_lu", "P L U")
 _FactorResult = namedtuple("linalg_lu_factor", "LU pivots")
@@ -141,7 +155,9 @@ def _say(name, check_errors, info):
     if check_errors and bool((info != 0).any()):
         first = int((info.flatten() != 0).to(gramme.int64).argmax())
         where = f"(batch element {first}): " if info.dim() else ""
-        raise LinAlgError(f"linalg.{name}: {where}{_PROBLEMS[name].format(int(info.flatten()[first]))}")
+        raise LinAlgError(
+            f"linalg.{name}: {where}{_PROBLEMS[name].format(int(info.flatten()[first]))}"
+        )
 
 
 # -- The factorization
@@ -154,7 +170,8 @@ def _check_lu(name, A, pivot):
 
 
 def lu_factor_ex(A, *, pivot=True, check_errors=False):
-    """(LU, pivots, info): A = P L U in one matrix, for lu_solve; info: 0, or which element of U's diagonal is 0, counted from 1."""
+    """(LU, pivots, info): A = P L U in one matrix, for lu_solve; info: 0, or which element of U's
+    diagonal is 0, counted from 1."""
     _check_lu("lu_factor_ex", A, pivot)
     result = _FactorExResult(*_lu(A))
     _say("lu", check_errors, result.info)
@@ -162,7 +179,8 @@ def lu_factor_ex(A, *, pivot=True, check_errors=False):
 
 
 def lu_factor(A, *, pivot=True):
-    """(LU, pivots): A = P L U in one matrix, for lu_solve.  Errors: LinAlgError for a singular matrix."""
+    """(LU, pivots): A = P L U in one matrix, for lu_solve.  Errors: LinAlgError for a singular
+    matrix."""
     _check_lu("lu_factor", A, pivot)
     return _FactorResult(*_lu_checked(A))
 
@@ -188,12 +206,16 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
 
 
 def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
-    """X with A X = B, A as lu_factor has factored it; left=False: X A = B; adjoint: with A^T for A."""
+    """X with A X = B, A as lu_factor has factored it; left=False: X A = B; adjoint: with A^T for
+    A."""
     _check("lu_solve", LU, square=True)
     if not left:
         return _T(lu_solve(LU, pivots, _T(B), adjoint=not adjoint))
     if B.dim() < 2 or B.dtype != LU.dtype or B.shape[-2] != LU.shape[-1]:
-        raise RuntimeError(f"linalg.lu_solve: {B.dtype} {list(B.shape)} is no right side for {LU.dtype} {list(LU.shape)}")
+        raise RuntimeError(
+            f"linalg.lu_solve: {B.dtype} {list(B.shape)} is no right side for {LU.dtype} "
+            f"{list(LU.shape)}"
+        )
     n = LU.shape[-1]
     a, b = _same_batch(LU, B)
     rows = _rows(pivots, n).expand(*a.shape[:-1])
@@ -206,7 +228,8 @@ def lu_solve(LU, pivots, B, *, left=True, adjoint=False):
 
 
 def cholesky_ex(A, *, upper=False, check_errors=False):
-    """(L, info) as linalg.cholesky; info: 0, or the order of the leading minor that is not positive."""
+    """(L, info) as linalg.cholesky; info: 0, or the order of the leading minor that is not
+    positive."""
     _check("cholesky_ex", A, square=True)
     lower, info = _cholesky_ex(A)
     _say("cholesky", check_errors, info)
@@ -225,7 +248,8 @@ def solve_ex(A, B, *, left=True, check_errors=False):
 
 
 def inv_ex(A, *, check_errors=False):
-    """(inverse, info) as linalg.inv; info: 0, or which element of U's diagonal is 0, counted from 1."""
+    """(inverse, info) as linalg.inv; info: 0, or which element of U's diagonal is 0, counted from
+    1."""
     _check("inv_ex", A, square=True)
     n = A.shape[-1]
     inverse, info = _solve_ex(A, gramme.eye(n, dtype=A.dtype).expand(*A.shape[:-2], n, n))

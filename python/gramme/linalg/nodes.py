@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LAPACK's factorizations with their gradients: each is a node of its own in a compiled function, which the host runs.
+"""LAPACK's factorizations with their gradients: each is a node of its own in a compiled function,
+which the host runs.
 
-Sources of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic differentiation" (2008);
-I. Murray, "Differentiation of the Cholesky decomposition" (2016); J. Townsend, "Differentiating the singular value decomposition" (2016);
-Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2012), for QR.
+Sources of the gradients: M. Giles, "Collected matrix derivative results for forward and reverse
+mode algorithmic differentiation" (2008); I. Murray, "Differentiation of the Cholesky decomposition"
+(2016); J. Townsend, "Differentiating the singular value decomposition" (2016); Walter and Lehmann,
+"Algorithmic differentiation of linear algebra functions" (2012), for QR.
 """
 
 import math
@@ -29,8 +31,14 @@ _PROBLEMS = {
     "solve_triangular": "the matrix is singular (element {0} of its diagonal is 0)",
     "qr": "LAPACK says {0}",
     "lu": "element {0} of the diagonal of U is 0: systems with it cannot be solved",
-    "svd": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
-    "eigh": "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities ({0})",
+    "svd": (
+        "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities "
+        "({0})"
+    ),
+    "eigh": (
+        "the algorithm did not converge: the matrix is ill-conditioned, or holds NaN or infinities "
+        "({0})"
+    ),
 }
 
 
@@ -38,23 +46,32 @@ def _check(name, a, square=False):
     if not isinstance(a, Tensor):
         raise TypeError(f"linalg.{name}: takes a Tensor, not {type(a).__name__}")
     if a.dim() < 2 or a.dtype not in (gramme.float32, gramme.float64):
-        raise RuntimeError(f"linalg.{name}: takes matrices of float32 or float64, at least 2 dimensions, not {a.dtype} of shape {list(a.shape)}")
+        raise RuntimeError(
+            f"linalg.{name}: takes matrices of float32 or float64, at least 2 dimensions, not "
+            f"{a.dtype} of shape {list(a.shape)}"
+        )
     if square and a.shape[-1] != a.shape[-2]:
-        raise RuntimeError(f"linalg.{name}: must be batches of square matrices, but they are {a.shape[-2]} by {a.shape[-1]} matrices")
+        raise RuntimeError(
+            f"linalg.{name}: must be batches of square matrices, but they are {a.shape[-2]} by "
+            f"{a.shape[-1]} matrices"
+        )
 
 
 def _run(name, a, other=None, flags=0):
     """LAPACK's results for a batch of any shape; a and other have the same one."""
     if a.is_cuda or (other is not None and other.is_cuda):
         raise RuntimeError(
-            f"linalg.{name}: LAPACK computes it on the CPU, and the matrix is on device 'cuda': pass matrix.cpu(), and move the result with .to('cuda')"
+            f"linalg.{name}: LAPACK computes it on the CPU, and the matrix is on device 'cuda': "
+            "pass matrix.cpu(), and move the result with .to('cuda')"
         )
     batch = list(a.shape[:-2])
 
     def flat(x):
         return x.detach().contiguous().reshape(math.prod(batch), *x.shape[-2:])
 
-    results, failed, info = _core.lapack(name, flat(a), None if other is None else flat(other), flags)
+    results, failed, info = _core.lapack(
+        name, flat(a), None if other is None else flat(other), flags
+    )
     if info and not flags & _INFO:
         where = f"(batch element {failed}): " if batch else ""
         raise LinAlgError(f"linalg.{name}: {where}{_PROBLEMS[name].format(info)}")
@@ -69,12 +86,15 @@ def _T(x):
 
 
 class _Node(Function):
-    """A function whose gradients arrive row-major: the bits of products depend on how matrices lie, and a compiled function hands them so."""
+    """A function whose gradients arrive row-major: the bits of products depend on how matrices lie,
+    and a compiled function hands them so."""
 
     def __init_subclass__(cls):
         super().__init_subclass__()
         of_rows = cls.backward
-        cls.backward = staticmethod(lambda ctx, *gs: of_rows(ctx, *[g if g is None else g.contiguous() for g in gs]))
+        cls.backward = staticmethod(
+            lambda ctx, *gs: of_rows(ctx, *[g if g is None else g.contiguous() for g in gs])
+        )
 
 
 class _Cholesky(_Node):
@@ -176,7 +196,9 @@ class _QR(_Node):
     def backward(ctx, gq, gr):
         q, r = ctx.saved_tensors
         if q.shape[-1] != r.shape[-1]:
-            raise RuntimeError("linalg.qr: the gradient of mode 'complete' is that of square matrices only")
+            raise RuntimeError(
+                "linalg.qr: the gradient of mode 'complete' is that of square matrices only"
+            )
         m = r @ _T(gr) - _T(gq) @ q
         below = m.tril(-1)
         m = m.tril() + _T(below)
@@ -201,7 +223,9 @@ class _SVD(_Node):
             gap = square.unsqueeze(-2) - square.unsqueeze(-1)
             gap = gramme.where(gramme.eye(k, dtype=gramme.bool), 1.0, gap)
             x, y = _T(u) @ gu, vh @ _T(gvh)
-            middle = middle + (x - _T(x)) / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * ((y - _T(y)) / gap)
+            middle = (
+                middle + (x - _T(x)) / gap * s.unsqueeze(-2) + s.unsqueeze(-1) * ((y - _T(y)) / gap)
+            )
             of_a = u @ middle @ vh
             if u.shape[-2] > k:
                 scaled = gu / s.unsqueeze(-2)
@@ -233,8 +257,8 @@ class _Eigh(_Node):
 
 
 class _Pinv(_Node):
-    """The inverse that was found, with the derivative that holds for all (Golub and Pereyra 1973): that of the singular vectors does not
-    exist where values are equal."""
+    """The inverse that was found, with the derivative that holds for all (Golub and Pereyra 1973):
+    that of the singular vectors does not exist where values are equal."""
 
     @staticmethod
     def forward(ctx, a, p):

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations as layers: elementwise functions of inputs of any shape and floating dtype, and softmaxes along one dimension.
+"""Activations as layers: elementwise functions of inputs of any shape and floating dtype, and
+softmaxes along one dimension.
 
-A layer with inplace=True writes its result into its input.  What each function computes stands at the function of nn.functional.
+A layer with inplace=True writes its result into its input.  What each function computes stands at
+the function of nn.functional.
 """
 
 import gramme
@@ -122,7 +124,8 @@ class Tanhshrink(_Plain):
 
 
 class GELU(_Options):
-    """x times the normal distribution at x (Hendrycks and Gimpel 2016); approximate: "none" or "tanh"."""
+    """x times the normal distribution at x (Hendrycks and Gimpel 2016); approximate: "none" or
+    "tanh"."""
 
     _options = ("approximate",)
 
@@ -168,12 +171,15 @@ class CELU(ELU):
 
 
 class PReLU(Module):
-    """x where positive, else weight * x (He et al. 2015): one weight, or one for each channel (dimension 1)."""
+    """x where positive, else weight * x (He et al. 2015): one weight, or one for each channel
+    (dimension 1)."""
 
     def __init__(self, num_parameters=1, init=0.25, device=None, dtype=None):
         super().__init__()
         self.num_parameters, self.init = num_parameters, init
-        self.weight = Parameter(gramme.full((num_parameters,), float(init), device=device, dtype=dtype))
+        self.weight = Parameter(
+            gramme.full((num_parameters,), float(init), device=device, dtype=dtype)
+        )
 
     def forward(self, input):
         return F.prelu(input, self.weight)
@@ -183,13 +189,17 @@ class PReLU(Module):
 
 
 class Hardtanh(_Options):
-    """x limited to [min_val, max_val]; min_value and max_value are older names of the two.  Errors: ValueError if the limits are none."""
+    """x limited to [min_val, max_val]; min_value and max_value are older names of the two.  Errors:
+    ValueError if the limits are none."""
 
     _options = ("min_val", "max_val")
 
     def __init__(self, min_val=-1.0, max_val=1.0, inplace=False, min_value=None, max_value=None):
         super().__init__()
-        min_val, max_val = min_val if min_value is None else min_value, max_val if max_value is None else max_value
+        min_val, max_val = (
+            min_val if min_value is None else min_value,
+            max_val if max_value is None else max_value,
+        )
         if not min_val < max_val:
             raise ValueError(f"min_val must be below max_val, and they are {min_val} and {max_val}")
         self.min_val, self.max_val, self.inplace = min_val, max_val, inplace
@@ -246,7 +256,8 @@ class Softshrink(Hardshrink):
 
 
 class GLU(_Options):
-    """The first half along dim times sigmoid of the second (Dauphin et al. 2017).  (..., 2 n, ...) to (..., n, ...)."""
+    """The first half along dim times sigmoid of the second (Dauphin et al. 2017).  (..., 2 n, ...)
+    to (..., n, ...)."""
 
     _options = ("dim",)
 
@@ -290,12 +301,15 @@ class Softmax2d(Module):
 
     def forward(self, input):
         if input.dim() not in (3, 4):
-            raise ValueError(f"Softmax2d takes (N, C, H, W) or (C, H, W), not {input.dim()} dimensions")
+            raise ValueError(
+                f"Softmax2d takes (N, C, H, W) or (C, H, W), not {input.dim()} dimensions"
+            )
         return F.softmax(input, -3)
 
 
 class RReLU(_Options):
-    """x where positive, else x times a slope: in training one drawn in [lower, upper) for each element, else their mean."""
+    """x where positive, else x times a slope: in training one drawn in [lower, upper) for each
+    element, else their mean."""
 
     _options = ("lower", "upper")
 

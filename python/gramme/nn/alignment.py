@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ctc_loss: the likelihood of labels whose places in a sequence are not known.
 
-Source: A. Graves et al., "Connectionist Temporal Classification" (ICML 2006), section 4.1: alpha is summed over the prefixes of the labels
-with blanks between them, in logarithms.  One step of the sequence is a few operators over all examples; the loop over steps is unrolled.
+Source: A. Graves et al., "Connectionist Temporal Classification" (ICML 2006), section 4.1: alpha is
+summed over the prefixes of the labels with blanks between them, in logarithms.  One step of the
+sequence is a few operators over all examples; the loop over steps is unrolled.
 """
 
 import math
@@ -23,7 +24,14 @@ def _targets_as_rows(targets, target_lengths, blank):
     longest, rows, at = max(lengths, default=0), [], 0
     for length in lengths:
         row = targets[at : at + length].to(gramme.int64)
-        rows.append(gramme.cat([row, gramme.full((longest - length,), blank, dtype=gramme.int64, device=row.device)]))
+        rows.append(
+            gramme.cat(
+                [
+                    row,
+                    gramme.full((longest - length,), blank, dtype=gramme.int64, device=row.device),
+                ]
+            )
+        )
         at += length
     return gramme.stack(rows)
 
@@ -34,11 +42,21 @@ def _moved(alpha, by):
     return gramme.cat([nothing, alpha], 1)[:, : alpha.shape[1]]
 
 
-def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-    """-log of the probability of the labels.  log_probs (T, N, C) or (T, C); targets (N, S), or all labels in one vector.
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank=0,
+    reduction="mean",
+    zero_infinity=False,
+):
+    """-log of the probability of the labels.  log_probs (T, N, C) or (T, C); targets (N, S), or all
+    labels in one vector.
 
-    input_lengths and target_lengths (N,): how many steps and labels of each example count; tensors, or lists.  reduction "mean": each is
-    divided by its number of labels first.  zero_infinity: labels that are too long for their sequence give 0, not infinity.  Labels in one
+    input_lengths and target_lengths (N,): how many steps and labels of each example count; tensors,
+    or lists.  reduction "mean": each is divided by its number of labels first.  zero_infinity:
+    labels that are too long for their sequence give 0, not infinity.  Labels in one
     vector are cut by their lengths, so those are read: a list keeps a compiled function whole.
     """
     need_floats("ctc_loss", log_probs)
@@ -50,18 +68,25 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if not 0 <= blank < classes:
         raise RuntimeError(f"ctc_loss(): blank is one of the {classes} classes, not {blank}")
     as_tensor = [
-        x.to(log_probs.device) if isinstance(x, gramme.Tensor) else gramme.tensor(x, device=log_probs.device)
+        x.to(log_probs.device)
+        if isinstance(x, gramme.Tensor)
+        else gramme.tensor(x, device=log_probs.device)
         for x in (input_lengths, target_lengths)
     ]
     inputs, lengths = [x.to(gramme.int64).reshape(-1).expand(n) for x in as_tensor]
     labels = _targets_as_rows(targets, target_lengths, blank)
     inputs = gramme._require(inputs, (inputs >= 0) & (inputs <= steps), "INPUT_LENGTH")
-    lengths = gramme._require(lengths, (lengths >= 0) & (lengths <= labels.shape[1]), "TARGET_LENGTH")
-    # A blank before, between and behind the labels; a label may follow one that is another without a blank.
+    lengths = gramme._require(
+        lengths, (lengths >= 0) & (lengths <= labels.shape[1]), "TARGET_LENGTH"
+    )
+    # A blank before, between and behind the labels; a label may follow one that is another without
+    # a blank.
     blanks = gramme.full(labels.shape, blank, dtype=gramme.int64, device=labels.device)
     last = gramme.full((n, 1), blank, dtype=gramme.int64, device=labels.device)
     path = gramme.cat([gramme.stack([blanks, labels], 2).reshape(n, 2 * labels.shape[1]), last], 1)
-    two_before = gramme.cat([gramme.full((n, 2), blank, dtype=gramme.int64, device=labels.device), path], 1)[:, : path.shape[1]]
+    two_before = gramme.cat(
+        [gramme.full((n, 2), blank, dtype=gramme.int64, device=labels.device), path], 1
+    )[:, : path.shape[1]]
     may_skip = (path != blank).logical_and(path != two_before)
     emitted = log_probs.gather(2, path.unsqueeze(0).expand(steps, n, path.shape[1]))
     first = gramme.arange(path.shape[1], device=labels.device) < 2

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""multi_head_attention_forward: attention over several heads, for weights that are given (Vaswani et al. 2017)."""
+"""multi_head_attention_forward: attention over several heads, for weights that are given (Vaswani
+et al. 2017)."""
 
 import math
 
@@ -26,19 +27,26 @@ def _joined(attn_mask, key_padding_mask, n, heads, dtype, extra):
 
 
 def multi_head_attention_forward(
-    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight,
-    out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None,
-    k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v,
+    add_zero_attn, dropout_p, out_proj_weight,
+    out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
+    use_separate_proj_weight=False, q_proj_weight=None,
+    k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
+    is_causal=False,
 ):  # fmt: skip
-    """(output, weights).  query (L, N, E), key and value (S, N, features), or all without N; output is as query, weights (N, L, S), or
-    (N, heads, L, S) unless averaged, or None unless needed.
+    """(output, weights).  query (L, N, E), key and value (S, N, features), or all without N; output
+    is as query, weights (N, L, S), or (N, heads, L, S) unless averaged, or None unless needed.
 
-    in_proj_weight (3 E, E) has the projections of all three one below the other; with use_separate_proj_weight each has its own.  bias_k and
-    bias_v (1, 1, E): one more key and value; add_zero_attn: one of zeros.  static_k and static_v (N * heads, S, E / heads) stand for
+    in_proj_weight (3 E, E) has the projections of all three one below the other; with
+    use_separate_proj_weight each has its own.  bias_k and bias_v (1, 1, E): one more key and value;
+    add_zero_attn: one of zeros.  static_k and static_v (N * heads, S, E / heads) stand for
     projected ones.  Masks: see nn.MultiheadAttention.
     """
     if query.shape[-1] != embed_dim_to_check:
-        raise RuntimeError(f"multi_head_attention_forward(): the query has {query.shape[-1]} features, and {embed_dim_to_check} are expected")
+        raise RuntimeError(
+            f"multi_head_attention_forward(): the query has {query.shape[-1]} features, and "
+            f"{embed_dim_to_check} are expected"
+        )
     embed, single = embed_dim_to_check, query.dim() == 2
     head_dim = embed // num_heads
     if single:
@@ -49,15 +57,27 @@ def multi_head_attention_forward(
 
     def project(x, part, own):
         rows = slice(part * embed, (part + 1) * embed)
-        return F.linear(x, own if use_separate_proj_weight else in_proj_weight[rows], None if in_proj_bias is None else in_proj_bias[rows])
+        return F.linear(
+            x,
+            own if use_separate_proj_weight else in_proj_weight[rows],
+            None if in_proj_bias is None else in_proj_bias[rows],
+        )
 
     def heads_of(x):
         """(N, length, E) to (N, heads, length, E / heads)."""
         return x.reshape(x.shape[0], x.shape[1], num_heads, head_dim).transpose(1, 2)
 
     q = heads_of(project(query, 0, q_proj_weight))
-    k = project(key, 1, k_proj_weight) if static_k is None else static_k.reshape(n, num_heads, -1, head_dim)
-    v = project(value, 2, v_proj_weight) if static_v is None else static_v.reshape(n, num_heads, -1, head_dim)
+    k = (
+        project(key, 1, k_proj_weight)
+        if static_k is None
+        else static_k.reshape(n, num_heads, -1, head_dim)
+    )
+    v = (
+        project(value, 2, v_proj_weight)
+        if static_v is None
+        else static_v.reshape(n, num_heads, -1, head_dim)
+    )
     extra = 0
     if bias_k is not None:
         k = gramme.cat([k, bias_k.expand(n, 1, embed)], 1)
@@ -85,7 +105,9 @@ def multi_head_attention_forward(
         weights = weights.mean(1) if average_attn_weights else weights
     else:
         heads = F.scaled_dot_product_attention(q, k, v, mask, drop, plain_causal)
-    output = F.linear(heads.transpose(1, 2).reshape(n, length, embed), out_proj_weight, out_proj_bias)
+    output = F.linear(
+        heads.transpose(1, 2).reshape(n, length, embed), out_proj_weight, out_proj_bias
+    )
     if single:
         return output.squeeze(0), None if weights is None else weights.squeeze(0)
     return output.transpose(0, 1), weights

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of a module's backward: what register_full_backward_hook() and register_full_backward_pre_hook() need around forward().
+"""Hooks of a module's backward: what register_full_backward_hook() and
+register_full_backward_pre_hook() need around forward().
 
-The module's inputs and outputs go through two operations that change nothing and whose backwards see the gradients: the one of the
-outputs runs first and has the gradients of the outputs, the one of the inputs last.
+The module's inputs and outputs go through two operations that change nothing and whose backwards
+see the gradients: the one of the outputs runs first and has the gradients of the outputs, the one
+of the inputs last.
 """
 
 import gramme
@@ -11,7 +13,8 @@ from gramme.autograd import Function
 
 
 class _Gate(Function):
-    """Hands tensors on, and calls on_gradients(tuple) for what comes back, which may return other gradients."""
+    """Hands tensors on, and calls on_gradients(tuple) for what comes back, which may return other
+    gradients."""
 
     @staticmethod
     def forward(ctx, on_gradients, *tensors):
@@ -42,7 +45,10 @@ def _checked(changed, gradients, what):
     """What a hook returned in the place of gradients, as a tuple."""
     changed = tuple(changed) if isinstance(changed, (tuple, list)) else (changed,)
     if len(changed) != len(gradients):
-        raise RuntimeError(f"a backward hook returned {len(changed)} gradients of {what}, and there are {len(gradients)}")
+        raise RuntimeError(
+            f"a backward hook returned {len(changed)} gradients of {what}, and there are "
+            f"{len(gradients)}"
+        )
     return changed
 
 
@@ -55,14 +61,18 @@ class Watch:
         self.n_inputs = 0  # arguments, if gradients of theirs will come
 
     def inputs(self, args):
-        if not gramme.is_grad_enabled() or not any([isinstance(value, Tensor) and value.requires_grad for value in args]):
+        if not gramme.is_grad_enabled() or not any(
+            [isinstance(value, Tensor) and value.requires_grad for value in args]
+        ):
             return args
         self.n_inputs = len(args)
         return _through_gate(lambda gradients: self._at_inputs(gradients, args), args)
 
     def outputs(self, result):
         values = result if isinstance(result, tuple) else (result,)
-        if not gramme.is_grad_enabled() or not any([isinstance(value, Tensor) and value.requires_grad for value in values]):
+        if not gramme.is_grad_enabled() or not any(
+            [isinstance(value, Tensor) and value.requires_grad for value in values]
+        ):
             return result
         through = _through_gate(lambda gradients: self._at_outputs(gradients, values), values)
         return through if isinstance(result, tuple) else through[0]

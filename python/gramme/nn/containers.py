@@ -7,7 +7,8 @@ from gramme.nn.parameter import Parameter
 
 
 class _List(Module):
-    """Children by their places; a place is a name, as long as nothing else gives another.  An attribute that is a module is an item, too."""
+    """Children by their places; a place is a name, as long as nothing else gives another.  An
+    attribute that is a module is an item, too."""
 
     def __init__(self, modules):
         super().__init__()
@@ -97,7 +98,8 @@ class _List(Module):
 
 
 class Sequential(_List):
-    """Sequential(*modules), or Sequential(dict of modules): each gets the result of the one before."""
+    """Sequential(*modules), or Sequential(dict of modules): each gets the result of the one
+    before."""
 
     def __init__(self, *modules):
         named = len(modules) == 1 and isinstance(modules[0], dict)
@@ -130,7 +132,10 @@ class ModuleList(_List):
                 runs[-1][1] = i
             else:
                 runs.append([i, i, text])
-        return [(f"{a}-{b}", f"{b - a + 1} x {text}") if b > a else (str(a), text) for a, b, text in runs]
+        return [
+            (f"{a}-{b}", f"{b - a + 1} x {text}") if b > a else (str(a), text)
+            for a, b, text in runs
+        ]
 
 
 class ModuleDict(Module):
@@ -184,12 +189,15 @@ def _shown(value):
     """What repr() shows of an item."""
     if isinstance(value, Tensor):
         kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
-        return f"{kind} containing: [{value.dtype} of size {'x'.join([str(n) for n in value.shape])}]"
+        return (
+            f"{kind} containing: [{value.dtype} of size {'x'.join([str(n) for n in value.shape])}]"
+        )
     return f"Object of type: {type(value).__name__}"
 
 
 class _Parameters(Module):
-    """Values by name, in the order in which they came: tensors become Parameters, and are members; other values are attributes."""
+    """Values by name, in the order in which they came: tensors become Parameters, and are members;
+    other values are attributes."""
 
     def __init__(self):
         super().__init__()
@@ -223,7 +231,8 @@ class _Parameters(Module):
 
 
 class ParameterList(_Parameters):
-    """ParameterList(values): a list that parameters() looks into; tensors become Parameters, other values stay what they are."""
+    """ParameterList(values): a list that parameters() looks into; tensors become Parameters, other
+    values stay what they are."""
 
     def __init__(self, values=None):
         super().__init__()
@@ -247,7 +256,11 @@ class ParameterList(_Parameters):
         return iter([self._get(name) for name in self._keys])
 
     def __getitem__(self, index):
-        return type(self)(list(self)[index]) if isinstance(index, slice) else self._get(self._name(index))
+        return (
+            type(self)(list(self)[index])
+            if isinstance(index, slice)
+            else self._get(self._name(index))
+        )
 
     def __setitem__(self, index, value):
         if not isinstance(index, slice):
@@ -296,7 +309,8 @@ class ParameterList(_Parameters):
 
 
 class ParameterDict(_Parameters):
-    """ParameterDict(parameters): a dict that parameters() looks into; tensors become Parameters, other values stay what they are."""
+    """ParameterDict(parameters): a dict that parameters() looks into; tensors become Parameters,
+    other values stay what they are."""
 
     def __init__(self, parameters=None):
         super().__init__()

@@ -11,7 +11,8 @@ from gramme.nn.parameter import Parameter
 
 
 class CosineSimilarity(Module):
-    """The cosine of the angle between x1 and x2 along dim; norms are at least eps.  Shapes broadcast, dim goes."""
+    """The cosine of the angle between x1 and x2 along dim; norms are at least eps.  Shapes
+    broadcast, dim goes."""
 
     def __init__(self, dim=1, eps=1e-8):
         super().__init__()
@@ -22,7 +23,8 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of x1 - x2 + eps along the last dimension.  (N, D) and (N, D) to (N,), or (N, 1) with keepdim."""
+    """The p-norm of x1 - x2 + eps along the last dimension.  (N, D) and (N, D) to (N,), or (N, 1)
+    with keepdim."""
 
     def __init__(self, p=2.0, eps=1e-6, keepdim=False):
         super().__init__()
@@ -33,14 +35,23 @@ class PairwiseDistance(Module):
 
 
 class Bilinear(Module):
-    """y[k] = x1 @ weight[k] @ x2 + bias[k].  (..., in1_features) and (..., in2_features) to (..., out_features)."""
+    """y[k] = x1 @ weight[k] @ x2 + bias[k].  (..., in1_features) and (..., in2_features) to (...,
+    out_features)."""
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None):
+    def __init__(
+        self, in1_features, in2_features, out_features, bias=True, device=None, dtype=None
+    ):
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be positive, and is {in1_features}")
-        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
-        self.weight = Parameter(gramme.empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.in1_features, self.in2_features, self.out_features = (
+            in1_features,
+            in2_features,
+            out_features,
+        )
+        self.weight = Parameter(
+            gramme.empty(out_features, in1_features, in2_features, device=device, dtype=dtype)
+        )
         if bias:
             self.bias = Parameter(gramme.empty(out_features, device=device, dtype=dtype))
         else:
@@ -59,6 +70,7 @@ class Bilinear(Module):
 
     def extra_repr(self):
         return (
-            f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, "
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, "
             f"bias={self.bias is not None}"
         )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dropout (Hinton et al. 2012) as layers: zeroes elements, or whole channels, while training, and scales the others by 1 / (1 - p)."""
+"""Dropout (Hinton et al. 2012) as layers: zeroes elements, or whole channels, while training, and
+scales the others by 1 / (1 - p)."""
 
 from gramme.nn import functional as F
 from gramme.nn.module import Module
@@ -20,7 +21,8 @@ class _Dropout(Module):
 
 
 class Dropout(_Dropout):
-    """Each element is zeroed with probability p.  Any shape.  Errors: ValueError unless 0 <= p <= 1."""
+    """Each element is zeroed with probability p.  Any shape.  Errors: ValueError unless 0 <= p <=
+    1."""
 
     def _drop(self, *args):
         return F.dropout(*args)
@@ -48,7 +50,8 @@ class Dropout3d(_Dropout):
 
 
 class AlphaDropout(_Dropout):
-    """To the least value of SELU, and scaled so that mean and variance stay (Klambauer et al. 2017)."""
+    """To the least value of SELU, and scaled so that mean and variance stay (Klambauer et al.
+    2017)."""
 
     def _drop(self, *args):
         return F.alpha_dropout(*args)

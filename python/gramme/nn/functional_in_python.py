@@ -6,7 +6,8 @@ from gramme.nn import functional as F
 
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """input where positive, else input times a slope: in training one drawn in [lower, upper) for each element, else their mean."""
+    """input where positive, else input times a slope: in training one drawn in [lower, upper) for
+    each element, else their mean."""
     if lower > upper:
         raise RuntimeError(f"rrelu(): lower is at most upper, and they are {lower} and {upper}")
     if training:
@@ -22,8 +23,11 @@ def rrelu_(input, lower=1.0 / 8, upper=1.0 / 3, training=False):
     return rrelu(input, lower, upper, training, True)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
-    """triplet_margin_loss with a distance of one's own, a function of two tensors (None: pairwise_distance)."""
+def triplet_margin_with_distance_loss(
+    anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+):
+    """triplet_margin_loss with a distance of one's own, a function of two tensors (None:
+    pairwise_distance)."""
     distance = F.pairwise_distance if distance_function is None else distance_function
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
@@ -54,6 +58,8 @@ def _with_indices(pool):
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = [
     _with_indices(gramme._core.nn_functions[f"max_pool{d}d"]) for d in (1, 2, 3)
 ]
-adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices = [
-    _with_indices(gramme._core.nn_functions[f"adaptive_max_pool{d}d"]) for d in (1, 2, 3)
-]
+(
+    adaptive_max_pool1d_with_indices,
+    adaptive_max_pool2d_with_indices,
+    adaptive_max_pool3d_with_indices,
+) = [_with_indices(gramme._core.nn_functions[f"adaptive_max_pool{d}d"]) for d in (1, 2, 3)]

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Initial values of parameters, written in place without being recorded; generator: the random numbers are of that gramme.Generator.
+"""Initial values of parameters, written in place without being recorded; generator: the random
+numbers are of that gramme.Generator.
 
-Sources: Glorot and Bengio 2010 (xavier), He et al. 2015 (kaiming), Saxe et al. 2014 (orthogonal), Martens 2010 (sparse).
+Sources: Glorot and Bengio 2010 (xavier), He et al. 2015 (kaiming), Saxe et al. 2014 (orthogonal),
+Martens 2010 (sparse).
 """
 
 import math
@@ -49,12 +51,17 @@ def calculate_gain(nonlinearity, param=None):
         return math.sqrt(2.0 / (1 + slope**2))
     if nonlinearity == "selu":
         return 0.75
-    raise ValueError(f"no gain is known for {nonlinearity!r}: linear, conv, sigmoid, tanh, relu, leaky_relu or selu")
+    raise ValueError(
+        f"no gain is known for {nonlinearity!r}: linear, conv, sigmoid, tanh, relu, leaky_relu or "
+        "selu"
+    )
 
 
 def _fans(tensor):
     if tensor.dim() < 2:
-        raise ValueError(f"fan in and fan out need at least 2 dimensions, and this tensor has {tensor.dim()}")
+        raise ValueError(
+            f"fan in and fan out need at least 2 dimensions, and this tensor has {tensor.dim()}"
+        )
     field = 1
     for size in tensor.shape[2:]:
         field *= size
@@ -92,7 +99,8 @@ def xavier_normal_(tensor, gain=1.0, generator=None):
 
 
 def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
-    """Normal, of which only what lies in [a, b] is taken: the inverse of the distribution at uniform places (Newton's method)."""
+    """Normal, of which only what lies in [a, b] is taken: the inverse of the distribution at
+    uniform places (Newton's method)."""
 
     def below(x):
         return (1 + math.erf(x / math.sqrt(2))) / 2
@@ -101,16 +109,20 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     with no_grad():
         if not high > low:
             return tensor.fill_(min(max(mean, a), b))
-        places = gramme.empty(tensor.shape, dtype=gramme.float64, device=tensor.device).uniform_(low, high, generator=generator)
+        places = gramme.empty(tensor.shape, dtype=gramme.float64, device=tensor.device).uniform_(
+            low, high, generator=generator
+        )
         return tensor.copy_((_normal_quantile(places) * std + mean).clamp(a, b))
 
 
 def _normal_quantile(p):
-    """Where the normal distribution is p, to float64's accuracy: Newton's method from a start that is right to 0.005 (Abramowitz and
-    Stegun 26.2.23)."""
+    """Where the normal distribution is p, to float64's accuracy: Newton's method from a start that
+    is right to 0.005 (Abramowitz and Stegun 26.2.23)."""
     tail = gramme.minimum(p, 1 - p).clamp(min=1e-300)
     t = (-2 * tail.log()).sqrt()
-    x = t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t)
+    x = t - (2.515517 + 0.802853 * t + 0.010328 * t * t) / (
+        1 + 1.432788 * t + 0.189269 * t * t + 0.001308 * t * t * t
+    )
     x = gramme.where(p < 0.5, -x, x)
     for _ in range(4):
         error = (1 + gramme.erf(x / math.sqrt(2))) / 2 - p
@@ -127,9 +139,12 @@ def eye_(tensor):
 
 
 def dirac_(tensor, groups=1):
-    """The kernel of a convolution that returns its input, as far as there are channels: 1 in the middle.  3 to 5 dimensions."""
+    """The kernel of a convolution that returns its input, as far as there are channels: 1 in the
+    middle.  3 to 5 dimensions."""
     if tensor.dim() not in (3, 4, 5):
-        raise ValueError(f"dirac_ fills kernels of 3 to 5 dimensions, and this tensor has {tensor.dim()}")
+        raise ValueError(
+            f"dirac_ fills kernels of 3 to 5 dimensions, and this tensor has {tensor.dim()}"
+        )
     out, channels = tensor.shape[0], tensor.shape[1]
     if out % groups:
         raise ValueError(f"{out} channels cannot be divided into {groups} groups")
@@ -143,18 +158,26 @@ def dirac_(tensor, groups=1):
 
 
 def orthogonal_(tensor, gain=1, generator=None):
-    """Rows (or columns, if there are more rows) that are orthonormal, times gain; later dimensions count as columns.
+    """Rows (or columns, if there are more rows) that are orthonormal, times gain; later dimensions
+    count as columns.
 
-    Q of the decomposition of a normal matrix, by Householder's reflections, with R's diagonal positive: uniform over all of them.
+    Q of the decomposition of a normal matrix, by Householder's reflections, with R's diagonal
+    positive: uniform over all of them.
     """
     if tensor.dim() < 2:
-        raise ValueError(f"orthogonal_ fills tensors of at least 2 dimensions, and this one has {tensor.dim()}")
+        raise ValueError(
+            f"orthogonal_ fills tensors of at least 2 dimensions, and this one has {tensor.dim()}"
+        )
     if tensor.numel() == 0:
         return tensor
     rows, columns = tensor.shape[0], tensor.numel() // tensor.shape[0]
     with no_grad():
         long, short = max(rows, columns), min(rows, columns)
-        q = _orthonormal(gramme.empty(long, short, dtype=gramme.float64, device="cpu").normal_(generator=generator))
+        q = _orthonormal(
+            gramme.empty(long, short, dtype=gramme.float64, device="cpu").normal_(
+                generator=generator
+            )
+        )
         return tensor.copy_(((q if rows >= columns else q.T) * gain).reshape(tensor.shape))
 
 
@@ -178,12 +201,17 @@ def _orthonormal(a):
 
 
 def sparse_(tensor, sparsity, std=0.01, generator=None):
-    """Normal with that deviation, and ceil (sparsity * rows) zeros in each column of a matrix, at random rows."""
+    """Normal with that deviation, and ceil (sparsity * rows) zeros in each column of a matrix, at
+    random rows."""
     if tensor.dim() != 2:
         raise ValueError(f"sparse_ fills matrices, and this tensor has {tensor.dim()} dimensions")
     rows, columns = tensor.shape
     zeros = math.ceil(sparsity * rows)
     with no_grad():
         tensor.normal_(0, std, generator=generator)
-        order = gramme.empty(rows, columns, device=tensor.device).uniform_(generator=generator).argsort(0)
+        order = (
+            gramme.empty(rows, columns, device=tensor.device)
+            .uniform_(generator=generator)
+            .argsort(0)
+        )
         return tensor.masked_fill_(order.argsort(0) < zeros, 0)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers that learn the size of their input from the first one.
 
-Until then their parameters are UninitializedParameter, of no element, and the first call (or a state that is loaded) makes them.  At the first
-call the layer becomes the plain one: LazyLinear becomes Linear.  So an optimizer comes after a first call, and so does gramme.compile but
-for a whole function (fullgraph=True), whose lazy layers are settled while it is traced.
+Until then their parameters are UninitializedParameter, of no element, and the first call (or a
+state that is loaded) makes them.  At the first
+call the layer becomes the plain one: LazyLinear becomes Linear.  So an optimizer comes after a
+first call, and so does gramme.compile but for a whole function (fullgraph=True), whose lazy layers
+are settled while it is traced.
 """
 
 import gramme
@@ -28,7 +30,8 @@ class UninitializedParameter(Parameter):
 
 
 class UninitializedBuffer:
-    """UninitializedBuffer(device=None, dtype=None): an empty Buffer, for one whose shape is not known yet; the module replaces it."""
+    """UninitializedBuffer(device=None, dtype=None): an empty Buffer, for one whose shape is not
+    known yet; the module replaces it."""
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
         return Buffer(gramme.empty(0, device=device, dtype=dtype), persistent=persistent)
@@ -48,10 +51,12 @@ def _take_shapes(module, state, prefix, metadata, strict, missing, unexpected, e
 
 
 class LazyModuleMixin:
-    """For a class of one's own, before the plain class in the list of bases: class LazyScale(LazyModuleMixin, Scale).
+    """For a class of one's own, before the plain class in the list of bases: class
+    LazyScale(LazyModuleMixin, Scale).
 
-    Its __init__ makes parameters that are UninitializedParameter, and initialize_parameters(...), which gets the arguments of the first
-    call, materializes them.  Then the module becomes one of `cls_to_become`; where that is None, it stays what it is, and forward() goes on.
+    Its __init__ makes parameters that are UninitializedParameter, and initialize_parameters(...),
+    which gets the arguments of the first call, materializes them.  Then the module becomes one of
+    `cls_to_become`; where that is None, it stays what it is, and forward() goes on.
     """
 
     cls_to_become = None
@@ -71,7 +76,9 @@ class LazyModuleMixin:
 
     def initialize_parameters(self, *args, **kwargs):
         """Makes the parameters for a call with these arguments."""
-        raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
+        raise NotImplementedError(
+            f"initialize_parameters is not implemented for {type(self).__name__}"
+        )
 
     def forward(self, *args, **kwargs):
         if "_load_hook" in self.__dict__:
@@ -142,10 +149,22 @@ class LazyLinear(_Lazy, layers.Linear):
 
 class _LazyConv(_Lazy):
     def __init__(
-        self, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None, dtype=None
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
     ):
         self._waits = True
-        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype)
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, bias, padding_mode, device, dtype
+        )
         del self._waits
         self.out_channels = out_channels
         self._be_lazy(("weight", "bias"), device, dtype)
@@ -154,7 +173,10 @@ class _LazyConv(_Lazy):
         single = input.dim() == self._space + 1
         self.in_channels = input.shape[0 if single else 1]
         if self.in_channels % self.groups or self.out_channels % self.groups:
-            raise ValueError(f"{self.in_channels} and {self.out_channels} channels cannot be divided into {self.groups} groups")
+            raise ValueError(
+                f"{self.in_channels} and {self.out_channels} channels cannot be divided into "
+                f"{self.groups} groups"
+            )
         self.weight.materialize((*self._channels(), *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
@@ -187,11 +209,25 @@ class LazyConv3d(_LazyConv, conv.Conv3d):
 
 class _LazyConvTranspose(_LazyConv):
     def __init__(
-        self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1, padding_mode="zeros",
+        self, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True,
+        dilation=1, padding_mode="zeros",
         device=None, dtype=None,
     ):  # fmt: skip
         self._waits = True
-        super(_LazyConv, self).__init__(0, 0, kernel_size, stride, padding, output_padding, groups, bias, dilation, padding_mode, device, dtype)
+        super(_LazyConv, self).__init__(
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            bias,
+            dilation,
+            padding_mode,
+            device,
+            dtype,
+        )
         del self._waits
         self.out_channels = out_channels
         self._be_lazy(("weight", "bias"), device, dtype)
@@ -223,7 +259,17 @@ class LazyConvTranspose3d(_LazyConvTranspose, conv.ConvTranspose3d):
 
 
 class _LazyNorm(_Lazy):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
+    def __init__(
+        self,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
         self._waits = True
         super().__init__(0, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
         del self._waits
@@ -238,8 +284,12 @@ class _LazyNorm(_Lazy):
             if is_lazy(value):
                 value.materialize((features,))
         if self.track_running_stats:
-            self.running_mean = gramme.zeros(features, device=self.running_mean.device, dtype=self.running_mean.dtype)
-            self.running_var = gramme.ones(features, device=self.running_var.device, dtype=self.running_var.dtype)
+            self.running_mean = gramme.zeros(
+                features, device=self.running_mean.device, dtype=self.running_mean.dtype
+            )
+            self.running_var = gramme.ones(
+                features, device=self.running_var.device, dtype=self.running_var.dtype
+            )
 
     def _find(self, input):
         single = type(self)._channels_first and input.dim() == self._ndims[0]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Module: a tree of objects with parameters.
 
-A module's members stand in three dicts of its own: _parameters, _buffers and _modules.  What is stored in them is what parameters(),
-state_dict(), to(), train() and calls find, and nothing else is: an attribute that was set past Module.__setattr__ belongs to the module as
-any other attribute does.  Reading and setting attributes is C (core/objects/members_py.c), of which the recorder has a model.
+A module's members stand in three dicts of its own: _parameters, _buffers and _modules.  What is
+stored in them is what parameters(), state_dict(), to(), train() and calls find, and nothing else
+is: an attribute that was set past Module.__setattr__ belongs to the module as any other attribute
+does.  Reading and setting attributes is C (core/objects/members_py.c), of which the recorder has a
+model.
 """
 
 import gramme
@@ -40,12 +42,17 @@ def _destination(args, kwargs):
 
 
 class Module:
-    """The base of all layers.  Subclasses call super().__init__(), set attributes and define forward()."""
+    """The base of all layers.  Subclasses call super().__init__(), set attributes and define
+    forward()."""
 
     training = True
-    _hooks = None  # around calls: kind -> list of handles, as soon as there is one; of the class: those of all modules
+    # around calls: kind -> list of handles, as soon as there is one; of the class: those of all
+    # modules
+    _hooks = None
     _state_hooks = None  # around state_dict() and load_state_dict()
-    _compiled_call = None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
+    _compiled_call = (
+        None  # what calls run instead of _call_impl: compile() and gramme.compiler.disable() set it
+    )
 
     def __init__(self):
         own = self.__dict__
@@ -72,23 +79,29 @@ class Module:
         return self.forward(*args, **kwargs)
 
     def compile(self, **options):
-        """Compiles the module in place; the arguments are gramme.compile's.  Calls of the module run compiled, hooks included.
+        """Compiles the module in place; the arguments are gramme.compile's.  Calls of the module
+        run compiled, hooks included.
 
-        Type, signature, state_dict(), repr() and pickles are as before; a copy, or what is read from a pickle, is not compiled.
+        Type, signature, state_dict(), repr() and pickles are as before; a copy, or what is read
+        from a pickle, is not compiled.
         """
         from gramme._compile import compile
 
         compile(self, **options)
 
     def __getstate__(self):
-        """What copy and pickle take: all but the compiled form, which belongs to this process and this module."""
+        """What copy and pickle take: all but the compiled form, which belongs to this process and
+        this module."""
         return {name: value for name, value in vars(self).items() if name != "_compiled_call"}
 
     def _hooks_of(self, kind):
-        """The handles of one kind in the order in which they run: those of all modules, then the module's own."""
+        """The handles of one kind in the order in which they run: those of all modules, then the
+        module's own."""
         shared = Module._hooks
         own = self._hooks.get(kind, ())
-        return list(own) if shared is None or self._hooks is shared else [*shared.get(kind, ()), *own]
+        return (
+            list(own) if shared is None or self._hooks is shared else [*shared.get(kind, ()), *own]
+        )
 
     def _call_with_hooks(self, args, kwargs):
         for entry in self._hooks_of("before"):
@@ -96,7 +109,10 @@ class Module:
                 changed = entry.hook(self, args, kwargs)
                 if changed is not None:
                     if not isinstance(changed, tuple) or len(changed) != 2:
-                        raise RuntimeError(f"a forward pre hook with kwargs returns None or (args, kwargs), not {changed!r}")
+                        raise RuntimeError(
+                            "a forward pre hook with kwargs returns None or (args, kwargs), not "
+                            f"{changed!r}"
+                        )
                     args, kwargs = changed
             else:
                 changed = entry.hook(self, args)
@@ -120,7 +136,11 @@ class Module:
         for entry in self._hooks_of("after"):
             if always and not entry.always_call:
                 continue
-            changed = entry.hook(self, args, kwargs, result) if entry.with_kwargs else entry.hook(self, args, result)
+            changed = (
+                entry.hook(self, args, kwargs, result)
+                if entry.with_kwargs
+                else entry.hook(self, args, result)
+            )
             if changed is not None:
                 result = changed
         return result
@@ -140,34 +160,45 @@ class Module:
         return add_hook(self._hooks.setdefault(kind, []), hook, **options)
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """hook(module, args) runs before forward() and may return other arguments; with_kwargs: hook(module, args, kwargs), which may
-        return (args, kwargs)."""
+        """hook(module, args) runs before forward() and may return other arguments; with_kwargs:
+        hook(module, args, kwargs), which may return (args, kwargs)."""
         return self._add_hook("before", hook, prepend=prepend, with_kwargs=with_kwargs)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False, always_call=False):
-        """hook(module, args, result) runs after forward() and may return another result; with_kwargs: hook(module, args, kwargs, result);
+        """hook(module, args, result) runs after forward() and may return another result;
+        with_kwargs: hook(module, args, kwargs, result);
         always_call: also if forward() raises, with the result None."""
-        return self._add_hook("after", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call)
+        return self._add_hook(
+            "after", hook, prepend=prepend, with_kwargs=with_kwargs, always_call=always_call
+        )
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
-        """hook(module, grad_output) runs in backward before the module's own and may return other gradients of its outputs."""
+        """hook(module, grad_output) runs in backward before the module's own and may return other
+        gradients of its outputs."""
         return self._add_hook("backward_before", hook, prepend=prepend)
 
     def register_full_backward_hook(self, hook, prepend=False):
-        """hook(module, grad_input, grad_output) runs when the gradients of the positional arguments are known and may return others.
+        """hook(module, grad_input, grad_output) runs when the gradients of the positional arguments
+        are known and may return others.
 
-        grad_input has None for what is no tensor, and is () if no argument requires grad.  Compiled, a call of the module is a graph break.
+        grad_input has None for what is no tensor, and is () if no argument requires grad.
+        Compiled, a call of the module is a graph break.
         """
         return self._add_hook("backward", hook, prepend=prepend)
 
     register_backward_hook = register_full_backward_hook
 
-    # -- What a module has --------------------------------------------------------------------------------------
+    # -- What a module has -------------------------------------------------------------------------
 
     def _set_member(self, name, value):
-        """Module.__setattr__ of what is a tensor or a module, and of a name that one of the three dicts has."""
+        """Module.__setattr__ of what is a tensor or a module, and of a name that one of the three
+        dicts has."""
         tables = vars(self)
-        parameters, buffers, modules = tables.get("_parameters"), tables.get("_buffers"), tables.get("_modules")
+        parameters, buffers, modules = (
+            tables.get("_parameters"),
+            tables.get("_buffers"),
+            tables.get("_modules"),
+        )
         if isinstance(value, Parameter):
             if parameters is None:
                 raise AttributeError("cannot assign parameters before Module.__init__() call")
@@ -175,7 +206,10 @@ class Module:
             self.register_parameter(name, value)
         elif parameters is not None and name in parameters:
             if value is not None:
-                raise TypeError(f"cannot assign {typename(value)!r} as parameter {name!r} (gramme.nn.Parameter or None expected)")
+                raise TypeError(
+                    f"cannot assign {typename(value)!r} as parameter {name!r} (gramme.nn.Parameter "
+                    "or None expected)"
+                )
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if modules is None:
@@ -184,21 +218,32 @@ class Module:
             modules[name] = value
         elif modules is not None and name in modules:
             if value is not None:
-                raise TypeError(f"cannot assign {typename(value)!r} as child module {name!r} (gramme.nn.Module or None expected)")
+                raise TypeError(
+                    f"cannot assign {typename(value)!r} as child module {name!r} (gramme.nn.Module "
+                    "or None expected)"
+                )
             modules[name] = value
         elif isinstance(value, Buffer) or (buffers is not None and name in buffers):
             if buffers is None:
                 raise AttributeError("cannot assign buffers before Module.__init__() call")
             if value is not None and not isinstance(value, Tensor):
-                raise TypeError(f"cannot assign {typename(value)!r} as buffer {name!r} (gramme.nn.Buffer, gramme.Tensor or None expected)")
+                raise TypeError(
+                    f"cannot assign {typename(value)!r} as buffer {name!r} (gramme.nn.Buffer, "
+                    "gramme.Tensor or None expected)"
+                )
             self._forget(name, buffers)
-            persistent = value.persistent if isinstance(value, Buffer) else name not in self._non_persistent_buffers_set
+            persistent = (
+                value.persistent
+                if isinstance(value, Buffer)
+                else name not in self._non_persistent_buffers_set
+            )
             self.register_buffer(name, value, persistent)
         else:
             object.__setattr__(self, name, value)
 
     def _forget(self, name, kept):
-        """What else had the name of a new member lets it go: an attribute, and a member in another dict than `kept`."""
+        """What else had the name of a new member lets it go: an attribute, and a member in another
+        dict than `kept`."""
         own = vars(self)
         own.pop(name, None)
         for table in (own["_parameters"], own["_buffers"], own["_modules"]):
@@ -227,26 +272,39 @@ class Module:
         if not isinstance(name, str):
             raise TypeError(f"the name of a {kind} is a str, not a {type(name).__name__}")
         if "." in name or not name:
-            raise KeyError(f"the name of a {kind} has no dots and is not empty, and this is {name!r}")
+            raise KeyError(
+                f"the name of a {kind} has no dots and is not empty, and this is {name!r}"
+            )
         if name not in members and hasattr(self, name):
             raise KeyError(f"attribute {name!r} already exists")
 
     def register_parameter(self, name, param):
-        """Adds a Parameter; None stands for one that is left out.  Errors: KeyError if something else has the name, TypeError for what is no
-        Parameter, ValueError for a Parameter that was computed from others."""
+        """Adds a Parameter; None stands for one that is left out.  Errors: KeyError if something
+        else has the name, TypeError for what is no Parameter, ValueError for a Parameter that was
+        computed from others."""
         self._check_name(name, "parameter", "_parameters")
         if param is not None and not isinstance(param, Parameter):
-            raise TypeError(f"cannot assign {typename(param)!r} object to parameter {name!r}: {name} must be a Parameter or None")
+            raise TypeError(
+                f"cannot assign {typename(param)!r} object to parameter {name!r}: {name} must be a "
+                "Parameter or None"
+            )
         if param is not None and param.grad_fn is not None:
-            raise ValueError(f"parameter {name!r} has a history: a model's parameters are leaves; compute the value in forward()")
+            raise ValueError(
+                f"parameter {name!r} has a history: a model's parameters are leaves; compute the "
+                "value in forward()"
+            )
         self._parameters[name] = param
 
     def register_buffer(self, name, tensor, persistent=True):
-        """Makes a tensor part of state_dict() (if persistent) and to(), without training it.  An attribute that is a Buffer is one, too.
+        """Makes a tensor part of state_dict() (if persistent) and to(), without training it.  An
+        attribute that is a Buffer is one, too.
         Errors: KeyError if something else has the name, TypeError for what is no tensor."""
         self._check_name(name, "buffer", "_buffers")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"cannot assign {typename(tensor)!r} object to buffer {name!r}: {name} must be a Tensor or None")
+            raise TypeError(
+                f"cannot assign {typename(tensor)!r} object to buffer {name!r}: {name} must be a "
+                "Tensor or None"
+            )
         self._buffers[name] = tensor
         if persistent:
             self._non_persistent_buffers_set.discard(name)
@@ -254,10 +312,13 @@ class Module:
             self._non_persistent_buffers_set.add(name)
 
     def add_module(self, name, module):
-        """Adds a child; None stands for one that is left out.  Errors: KeyError if something else has the name, TypeError for what is no Module."""
+        """Adds a child; None stands for one that is left out.  Errors: KeyError if something else
+        has the name, TypeError for what is no Module."""
         self._check_name(name, "module", "_modules")
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{typename(module)} is not a Module subclass: {name} must be a Module or None")
+            raise TypeError(
+                f"{typename(module)} is not a Module subclass: {name} must be a Module or None"
+            )
         self._modules[name] = module
 
     register_module = add_module
@@ -278,7 +339,8 @@ class Module:
             yield child
 
     def _walk(self, prefix=""):
-        """(prefix, module) of the whole tree, depth first; a module that is in two places comes twice."""
+        """(prefix, module) of the whole tree, depth first; a module that is in two places comes
+        twice."""
         yield prefix, self
         for name, value in self._modules.items():
             if value is not None:
@@ -297,7 +359,9 @@ class Module:
 
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
-        for path, module in self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]:
+        for path, module in (
+            self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]
+        ):
             for name, value in module._parameters.items():
                 if value is not None and (value not in seen or not remove_duplicate):
                     seen.add(value)
@@ -309,7 +373,9 @@ class Module:
 
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         seen = set()
-        for path, module in self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]:
+        for path, module in (
+            self._walk(prefix and prefix + ".") if recurse else [(prefix and prefix + ".", self)]
+        ):
             for name, value in module._buffers.items():
                 if value is not None and (value not in seen or not remove_duplicate):
                     seen.add(value)
@@ -326,7 +392,9 @@ class Module:
         for part in path.split(".") if path else ():
             module = getattr(module, part, None)
             if not isinstance(module, Module):
-                raise AttributeError(f"{type(self).__name__} has no {kind} {target!r}: there is no module {part!r}")
+                raise AttributeError(
+                    f"{type(self).__name__} has no {kind} {target!r}: there is no module {part!r}"
+                )
         return module, name
 
     def get_submodule(self, target):
@@ -366,21 +434,25 @@ class Module:
             raise AttributeError(f"{type(self).__name__} has no buffer {target!r}")
         return buffer
 
-    # -- State --------------------------------------------------------------------------------------------------
+    # -- State -------------------------------------------------------------------------------------
 
     def get_extra_state(self):
-        """What else state_dict() should hold of this module, under the name "_extra_state"; to be defined along with set_extra_state()."""
+        """What else state_dict() should hold of this module, under the name "_extra_state"; to be
+        defined along with set_extra_state()."""
         raise NotImplementedError(f"{type(self).__name__} defines no get_extra_state()")
 
     def set_extra_state(self, state):
         """Takes over what get_extra_state() returned."""
-        raise NotImplementedError(f"{type(self).__name__} defines no set_extra_state(), and the state has one for it")
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no set_extra_state(), and the state has one for it"
+        )
 
     def _has_extra_state(self):
         return type(self).get_extra_state is not Module.get_extra_state
 
     def _own_state(self):
-        """(name, tensor) of what state_dict() holds of this module alone, the tensors themselves."""
+        """(name, tensor) of what state_dict() holds of this module alone, the tensors
+        themselves."""
         for name, value in self._parameters.items():
             if value is not None:
                 yield name, value
@@ -392,9 +464,11 @@ class Module:
         return list(self._state_hooks.get(kind, ())) if self._state_hooks else ()
 
     def state_dict(self, destination=None, prefix="", keep_vars=False):
-        """Name -> tensor of all parameters and persistent buffers; the tensors share memory with the module.
+        """Name -> tensor of all parameters and persistent buffers; the tensors share memory with
+        the module.
 
-        They are put into `destination`, if given, behind `prefix`; keep_vars: the parameters themselves, which require grad.
+        They are put into `destination`, if given, behind `prefix`; keep_vars: the parameters
+        themselves, which require grad.
         """
         state = {} if destination is None else destination
         for entry in self._state_hooks_of("save_before"):
@@ -410,20 +484,33 @@ class Module:
         return state
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
-        """Puts the module's own tensors, not those of modules in it, into the dict.  state_dict() calls it: a class may have its own."""
+        """Puts the module's own tensors, not those of modules in it, into the dict.  state_dict()
+        calls it: a class may have its own."""
         for name, tensor in self._own_state():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if self._has_extra_state():
             destination[prefix + "_extra_state"] = self.get_extra_state()
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
-        """Copies the module's own tensors, not those of modules in it, from a dict that may be changed for it.
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
+        """Copies the module's own tensors, not those of modules in it, from a dict that may be
+        changed for it.
 
-        load_state_dict() calls it where a class has its own, which calls this one.  Keys that are missing (strict: and unexpected) and what
-        does not fit are added to the lists.
+        load_state_dict() calls it where a class has its own, which calls this one.  Keys that are
+        missing (strict: and unexpected) and what does not fit are added to the lists.
         """
         for entry in self._state_hooks_of("load_before"):
-            entry.hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+            entry.hook(
+                self,
+                state_dict,
+                prefix,
+                local_metadata,
+                strict,
+                missing_keys,
+                unexpected_keys,
+                error_msgs,
+            )
         own = dict(self._own_state())
         for name, tensor in own.items():
             key = prefix + name
@@ -432,7 +519,10 @@ class Module:
                 continue
             given = state_dict[key]
             if tuple(given.shape) != tuple(tensor.shape):
-                error_msgs.append(f"size mismatch for {key}: {list(given.shape)} was given, {list(tensor.shape)} is here")
+                error_msgs.append(
+                    f"size mismatch for {key}: {list(given.shape)} was given, {list(tensor.shape)} "
+                    "is here"
+                )
                 continue
             with no_grad():
                 if local_metadata.get("assign_to_params_buffers", False):
@@ -452,14 +542,18 @@ class Module:
                 unexpected_keys.append(key)
 
     def load_state_dict(self, state_dict, strict=True, assign=False):
-        """Copies tensors of the same names in; assign: takes the tensors themselves.  Raises RuntimeError that names every key that is
-        missing, unexpected (if strict) or of another shape; then nothing was copied (unless a hook was to see the keys first)."""
+        """Copies tensors of the same names in; assign: takes the tensors themselves.  Raises
+        RuntimeError that names every key that is missing, unexpected (if strict) or of another
+        shape; then nothing was copied (unless a hook was to see the keys first).
+        """
         given = dict(state_dict)
         own, extra, missing, unexpected, problems = {}, {}, [], [], []
         taken = set()  # by modules that load themselves, and tell what is missing
         for path, module in self._walk():
             if type(module)._load_from_state_dict is not Module._load_from_state_dict:
-                module._load_from_state_dict(given, path, {"assign_to_params_buffers": assign}, True, missing, [], problems)
+                module._load_from_state_dict(
+                    given, path, {"assign_to_params_buffers": assign}, True, missing, [], problems
+                )
                 taken |= {path + name for name, _ in module._own_state()} | {path + "_extra_state"}
                 continue
             for entry in module._state_hooks_of("load_before"):
@@ -469,9 +563,14 @@ class Module:
             if module._has_extra_state():
                 extra[path + "_extra_state"] = module
         missing += [name for name in [*own, *extra] if name not in given]
-        unexpected += [name for name in given if name not in own and name not in extra and name not in taken]
+        unexpected += [
+            name for name in given if name not in own and name not in extra and name not in taken
+        ]
         problems += [
-            f"size mismatch for {name}: {list(given[name].shape)} was given, {list(tensor.shape)} is here"
+            (
+                f"size mismatch for {name}: {list(given[name].shape)} was given, "
+                f"{list(tensor.shape)} is here"
+            )
             for name, (_, _, tensor) in own.items()
             if name in given and tuple(given[name].shape) != tuple(tensor.shape)
         ]
@@ -507,7 +606,9 @@ class Module:
         if strict and keys.unexpected_keys:
             problems.append("unexpected keys: " + ", ".join(keys.unexpected_keys))
         if problems:
-            raise RuntimeError(f"cannot load the state of {type(self).__name__}:\n  " + "\n  ".join(problems))
+            raise RuntimeError(
+                f"cannot load the state of {type(self).__name__}:\n  " + "\n  ".join(problems)
+            )
 
     def _add_state_hook(self, kind, hook):
         if self._state_hooks is None:
@@ -519,12 +620,14 @@ class Module:
         return self._add_state_hook("save_before", hook)
 
     def register_state_dict_post_hook(self, hook):
-        """hook(module, state_dict, prefix, {}) runs after this module's part of state_dict(), and may change the dict."""
+        """hook(module, state_dict, prefix, {}) runs after this module's part of state_dict(), and
+        may change the dict."""
         return self._add_state_hook("save_after", hook)
 
     def register_load_state_dict_pre_hook(self, hook):
-        """hook(module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys, error_msgs) runs before load_state_dict() looks at
-        this module's keys, in a copy of the dict that it may change."""
+        """hook(module, state_dict, prefix, {}, strict, missing_keys, unexpected_keys, error_msgs)
+        runs before load_state_dict() looks at this module's keys, in a copy of the dict that it may
+        change."""
         return self._add_state_hook("load_before", hook)
 
     def _register_load_state_dict_pre_hook(self, hook, with_module=False):
@@ -536,10 +639,11 @@ class Module:
     _register_state_dict_hook = register_state_dict_post_hook
 
     def register_load_state_dict_post_hook(self, hook):
-        """hook(module, incompatible_keys) runs when all is loaded; what it takes out of the two lists is no error."""
+        """hook(module, incompatible_keys) runs when all is loaded; what it takes out of the two
+        lists is no error."""
         return self._add_state_hook("load_after", hook)
 
-    # -- Changes to the whole tree ------------------------------------------------------------------------------
+    # -- Changes to the whole tree -----------------------------------------------------------------
 
     def train(self, mode=True):
         """Training or evaluation behaviour of layers such as Dropout."""
@@ -572,7 +676,8 @@ class Module:
         return self
 
     def _apply(self, function, recurse=True):
-        """Replaces the data of all parameters, of their gradients and of buffers by function(tensor), in place."""
+        """Replaces the data of all parameters, of their gradients and of buffers by
+        function(tensor), in place."""
         for parameter in self.parameters(recurse=recurse):
             gradient = parameter.grad
             with no_grad():
@@ -588,13 +693,23 @@ class Module:
         return self
 
     def to(self, *args, **kwargs):
-        """Moves all parameters and buffers, and converts those that are floating, in place; the arguments are Tensor.to's.  memory_format is
-        for those of 4 and 5 dimensions."""
+        """Moves all parameters and buffers, and converts those that are floating, in place; the
+        arguments are Tensor.to's.  memory_format is for those of 4 and 5 dimensions."""
         place, layout = _destination(args, kwargs), kwargs.pop("memory_format", None)
 
         def moved(tensor):
-            tensor = tensor.to(*args, **kwargs) if tensor.is_floating_point() else tensor if place is None else tensor.to(place)
-            return tensor.to(memory_format=layout) if layout is not None and tensor.dim() in (4, 5) else tensor
+            tensor = (
+                tensor.to(*args, **kwargs)
+                if tensor.is_floating_point()
+                else tensor
+                if place is None
+                else tensor.to(place)
+            )
+            return (
+                tensor.to(memory_format=layout)
+                if layout is not None and tensor.dim() in (4, 5)
+                else tensor
+            )
 
         return self._apply(moved)
 
@@ -630,7 +745,7 @@ class Module:
         """Threads share all memory; processes none.  Returns the module."""
         return self
 
-    # -- Text ---------------------------------------------------------------------------------------------------
+    # -- Text --------------------------------------------------------------------------------------
 
     def extra_repr(self):
         """What stands between the parentheses of repr()."""
@@ -647,7 +762,9 @@ class Module:
     def __repr__(self):
         extra = self.extra_repr()
         lines = extra.split("\n") if extra else []
-        children = [f"({name}): " + text.replace("\n", "\n  ") for name, text in self._repr_of_children()]
+        children = [
+            f"({name}): " + text.replace("\n", "\n  ") for name, text in self._repr_of_children()
+        ]
         name = self._get_name()
         if len(lines) <= 1 and not children:
             return f"{name}({extra})"
@@ -657,7 +774,7 @@ class Module:
 add_members(Module, Parameter)
 
 
-# -- Hooks of all modules -----------------------------------------------------------------------------------------
+# -- Hooks of all modules --------------------------------------------------------------------------
 
 
 def _add_shared_hook(kind, hook, **options):
@@ -667,20 +784,24 @@ def _add_shared_hook(kind, hook, **options):
 
 
 def register_module_forward_pre_hook(hook):
-    """hook(module, args) runs before forward() of every module, ahead of the module's own hooks.  Returns a handle to remove it."""
+    """hook(module, args) runs before forward() of every module, ahead of the module's own hooks.
+    Returns a handle to remove it."""
     return _add_shared_hook("before", hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
-    """hook(module, args, result) runs after forward() of every module, ahead of the module's own hooks.  Returns a handle to remove it."""
+    """hook(module, args, result) runs after forward() of every module, ahead of the module's own
+    hooks.  Returns a handle to remove it."""
     return _add_shared_hook("after", hook, with_kwargs=with_kwargs, always_call=always_call)
 
 
 def register_module_full_backward_pre_hook(hook):
-    """hook(module, grad_output) runs in the backward of every module before the module's own.  Returns a handle to remove it."""
+    """hook(module, grad_output) runs in the backward of every module before the module's own.
+    Returns a handle to remove it."""
     return _add_shared_hook("backward_before", hook)
 
 
 def register_module_full_backward_hook(hook):
-    """hook(module, grad_input, grad_output) runs when the gradients of a module's positional arguments are known.  Returns a handle to remove it."""
+    """hook(module, grad_input, grad_output) runs when the gradients of a module's positional
+    arguments are known.  Returns a handle to remove it."""
     return _add_shared_hook("backward", hook)

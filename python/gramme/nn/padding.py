@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Padding as layers: elements before and after the last one, two or three dimensions.
 
-padding: one number, or (before last, after last, before the one before ...); negative widths cut off.  Inputs with and without N.
+padding: one number, or (before last, after last, before the one before ...); negative widths cut
+off.  Inputs with and without N.
 """
 
 from gramme.nn import functional as F
@@ -13,9 +14,13 @@ class _Pad(Module):
 
     def __init__(self, padding):
         super().__init__()
-        padding = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self._space)
+        padding = (
+            tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * (2 * self._space)
+        )
         if len(padding) != 2 * self._space:
-            raise ValueError(f"{type(self).__name__} takes one number or {2 * self._space}, not {len(padding)}")
+            raise ValueError(
+                f"{type(self).__name__} takes one number or {2 * self._space}, not {len(padding)}"
+            )
         self.padding = padding
 
     def forward(self, input):

@@ -5,7 +5,8 @@ from gramme._core import Tensor, _disabled_torch_function_impl, tensor
 
 
 class Parameter(Tensor):
-    """Parameter(data, requires_grad=True): shares data's memory; as a Module's attribute it is one of parameters().
+    """Parameter(data, requires_grad=True): shares data's memory; as a Module's attribute it is one
+    of parameters().
 
     Results of operations on it are plain Tensors.
     """
@@ -25,10 +26,11 @@ class _IsBuffer(type):
 
 
 class Buffer(metaclass=_IsBuffer):
-    """Buffer(data, persistent=True): a plain tensor that shares data's memory and, set as a Module's attribute, is one of buffers().
+    """Buffer(data, persistent=True): a plain tensor that shares data's memory and, set as a
+    Module's attribute, is one of buffers().
 
-    The module knows it as soon as it looks for its buffers.  An attribute that may be replaced by another tensor before that is better
-    registered, with register_buffer().
+    The module knows it as soon as it looks for its buffers.  An attribute that may be replaced by
+    another tensor before that is better registered, with register_buffer().
     """
 
     def __new__(cls, data=None, *, persistent=True):
@@ -39,7 +41,8 @@ class Buffer(metaclass=_IsBuffer):
 
 
 def __getattr__(name):
-    """Parameters of layers that learn their sizes: gramme.nn.lazy has them, which is imported behind this module."""
+    """Parameters of layers that learn their sizes: gramme.nn.lazy has them, which is imported
+    behind this module."""
     from gramme import _absent
 
     if name in ("UninitializedBuffer", "UninitializedParameter", "is_lazy"):

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pools as layers: one number for each window of (N, C, ...) or (C, ...), or for each cell of a grid of given size."""
+"""Pools as layers: one number for each window of (N, C, ...) or (C, ...), or for each cell of a
+grid of given size."""
 
 from gramme.nn import functional as F
 from gramme.nn.module import Module
 
 
 class _MaxPool(Module):
-    def __init__(self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False):
+    def __init__(
+        self, kernel_size, stride=None, padding=0, dilation=1, return_indices=False, ceil_mode=False
+    ):
         super().__init__()
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.dilation = padding, dilation
@@ -14,12 +17,19 @@ class _MaxPool(Module):
 
     def forward(self, input):
         return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.ceil_mode,
+            self.return_indices,
         )
 
     def extra_repr(self):
         return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
+            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, "
+            f"dilation={self.dilation}, "
             f"ceil_mode={self.ceil_mode}"
         )
 
@@ -43,14 +53,21 @@ class MaxPool3d(_MaxPool):
 
 
 class _AvgPool(Module):
-    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
+    def __init__(
+        self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
+    ):
         super().__init__()
         self.kernel_size, self.stride = kernel_size, kernel_size if stride is None else stride
         self.padding, self.ceil_mode, self.count_include_pad = padding, ceil_mode, count_include_pad
 
     def forward(self, input):
         return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
         )
 
     def extra_repr(self):
@@ -64,20 +81,36 @@ class AvgPool1d(_AvgPool):
 
 
 class _DividedPool(_AvgPool):
-    """divisor_override: the number that sums are divided by, in the place of the number of elements."""
+    """divisor_override: the number that sums are divided by, in the place of the number of
+    elements."""
 
-    def __init__(self, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None):
+    def __init__(
+        self,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+    ):
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
     def forward(self, input):
         return self._pool(
-            input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, self.divisor_override
+            input,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.ceil_mode,
+            self.count_include_pad,
+            self.divisor_override,
         )
 
 
 class AvgPool2d(_DividedPool):
-    """The mean of each window of (N, C, H, W); divisor_override: the number that sums are divided by, in the place of that of elements."""
+    """The mean of each window of (N, C, H, W); divisor_override: the number that sums are divided
+    by, in the place of that of elements."""
 
     _pool = staticmethod(F.avg_pool2d)
 
@@ -132,14 +165,16 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPool):
-    """(N, C, H, W) to (N, C, *output_size): the largest elements of cells as equal as they can be."""
+    """(N, C, H, W) to (N, C, *output_size): the largest elements of cells as equal as they can
+    be."""
 
     def forward(self, input):
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPool):
-    """(N, C, D, H, W) to (N, C, *output_size): the largest elements of cells as equal as they can be."""
+    """(N, C, D, H, W) to (N, C, *output_size): the largest elements of cells as equal as they can
+    be."""
 
     def forward(self, input):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
@@ -148,13 +183,23 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
 class _LPPool(Module):
     def __init__(self, norm_type, kernel_size, stride=None, ceil_mode=False):
         super().__init__()
-        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = norm_type, kernel_size, stride, ceil_mode
+        self.norm_type, self.kernel_size, self.stride, self.ceil_mode = (
+            norm_type,
+            kernel_size,
+            stride,
+            ceil_mode,
+        )
 
     def forward(self, input):
-        return self._pool(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
+        return self._pool(
+            input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
+        )
 
     def extra_repr(self):
-        return f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, ceil_mode={self.ceil_mode}"
+        return (
+            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
+            f"ceil_mode={self.ceil_mode}"
+        )
 
 
 class LPPool1d(_LPPool):
@@ -178,10 +223,16 @@ class LPPool3d(_LPPool):
 class _MaxUnpool(Module):
     def __init__(self, kernel_size, stride=None, padding=0):
         super().__init__()
-        self.kernel_size, self.stride, self.padding = kernel_size, kernel_size if stride is None else stride, padding
+        self.kernel_size, self.stride, self.padding = (
+            kernel_size,
+            kernel_size if stride is None else stride,
+            padding,
+        )
 
     def forward(self, input, indices, output_size=None):
-        return self._unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
+        return self._unpool(
+            input, indices, self.kernel_size, self.stride, self.padding, output_size
+        )
 
     def extra_repr(self):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
@@ -200,22 +251,41 @@ class MaxUnpool2d(_MaxUnpool):
 
 
 class MaxUnpool3d(_MaxUnpool):
-    """Zeros with the elements of (N, C, D, H, W) at the indices of MaxPool3d (return_indices=True)."""
+    """Zeros with the elements of (N, C, D, H, W) at the indices of MaxPool3d
+    (return_indices=True)."""
 
     _unpool = staticmethod(F.max_unpool3d)
 
 
 class _FractionalMaxPool(Module):
-    def __init__(self, kernel_size, output_size=None, output_ratio=None, return_indices=False, _random_samples=None):
+    def __init__(
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
         super().__init__()
         if (output_size is None) == (output_ratio is None):
             raise ValueError(f"{type(self).__name__} takes one of output_size and output_ratio")
-        self.kernel_size, self.output_size, self.output_ratio = kernel_size, output_size, output_ratio
+        self.kernel_size, self.output_size, self.output_ratio = (
+            kernel_size,
+            output_size,
+            output_ratio,
+        )
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
 
     def forward(self, input):
-        return self._pool(input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+        return self._pool(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            self._random_samples,
+        )
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):

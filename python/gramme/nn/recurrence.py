@@ -1,23 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recurrent cells, and one direction of a recurrent layer as one function of autograd.
 
-A direction runs over a list of steps, of which step t has sizes[t] rows (one for each example that has not ended), at most as many as the step
-before.  Autograd alone would take the gradient of weight_hh as a sum of one small product for each step.  Layer.backward() keeps the gradients
-of all steps, and takes one product over all of them (Appleyard, Kocisky and Blunsom, "Optimizing Performance of Recurrent Neural Networks on
-GPUs", 2016).  Factors that do not depend on what comes from later steps are computed for all steps at once.
+A direction runs over a list of steps, of which step t has sizes[t] rows (one for each example that
+has not ended), at most as many as the step before.  Autograd alone would take the gradient of
+weight_hh as a sum of one small product for each step.  Layer.backward() keeps the gradients of all
+steps, and takes one product over all of them (Appleyard, Kocisky and Blunsom, "Optimizing
+Performance of Recurrent Neural Networks on GPUs", 2016).  Factors that do not depend on what comes
+from later steps are computed for all steps at once.
 """
 
 import gramme
 from gramme.autograd import Function
 from gramme.nn import functional as F
 
-# -- Cells -----------------------------------------------------------------------------------------------------
+# -- Cells -----------------------------------------------------------------------------------------
 #
-# step (x, h, state): x: (N, gates * H), the input's product; h: as much, the hidden state's; state: a tuple whose first is the hidden state.
+# step (x, h, state): x: (N, gates * H), the input's product; h: as much, the hidden state's; state:
+# a tuple whose first is the hidden state.
 #   Result: (the next state, kept): kept are what factors() asks for, each (N, H), and a state's parts behind the first.
-# factors (out, kept, extra, before): of all rows of all steps; out: the hidden states; extra: gradients that came to kept, zeros but for gradients
+# factors (out, kept, extra, before): of all rows of all steps; out: the hidden states; extra:
+# gradients that came to kept, zeros but for gradients
 #   of gradients; before: the states before each step.  Result: a list of tensors for back().
-# back (grad, factors): gradients of the next state's parts.  Result: (x's, h's, those of the state by other ways than h; None where there is none).
+# back (grad, factors): gradients of the next state's parts.  Result: (x's, h's, those of the state
+# by other ways than h; None where there is none).
 
 
 class Tanh:
@@ -85,11 +90,16 @@ class Gru:
         z, r, to_n, to_z, to_r, more_n, more_z, more_r, more_h_n = factors
         n = grad[0] * to_n + more_n
         first = [n * to_r + more_r, grad[0] * to_z + more_z]
-        return gramme.cat([*first, n], -1), gramme.cat([*first, n * r + more_h_n], -1), (grad[0] * z,)
+        return (
+            gramme.cat([*first, n], -1),
+            gramme.cat([*first, n * r + more_h_n], -1),
+            (grad[0] * z,),
+        )
 
 
 class Lstm:
-    """c' = f * c + i * g, h' = o * tanh (c'): Hochreiter and Schmidhuber, 1997, with forget gates."""
+    """c' = f * c + i * g, h' = o * tanh (c'): Hochreiter and Schmidhuber, 1997, with forget
+    gates."""
 
     gates = 4
 
@@ -114,15 +124,18 @@ class Lstm:
     def back(grad, factors):
         f, to_c, to_i, to_f, to_g, to_o, more_c, more_i, more_f, more_g, more_o = factors
         c = grad[1] + grad[0] * to_c + more_c
-        d = gramme.cat([c * to_i + more_i, c * to_f + more_f, c * to_g + more_g, grad[0] * to_o + more_o], -1)
+        d = gramme.cat(
+            [c * to_i + more_i, c * to_f + more_f, c * to_g + more_g, grad[0] * to_o + more_o], -1
+        )
         return d, d, (None, c * f)
 
 
-# -- Walks over the steps --------------------------------------------------------------------------------------
+# -- Walks over the steps --------------------------------------------------------------------------
 
 
 def _onward(step, sizes, start):
-    """The state at each example's last step: that of examples that have ended waits aside.  step (t, state) gives the next state."""
+    """The state at each example's last step: that of examples that have ended waits aside.  step
+    (t, state) gives the next state."""
     ended, state = [], start
     for t, n in enumerate(sizes):
         if n < state[0].shape[0]:
@@ -131,7 +144,9 @@ def _onward(step, sizes, start):
         state = step(t, state)
     if ended:
         ended.append(state)
-        state = tuple([gramme.cat([part[k] for part in reversed(ended)]) for k in range(len(start))])
+        state = tuple(
+            [gramme.cat([part[k] for part in reversed(ended)]) for k in range(len(start))]
+        )
     return state
 
 
@@ -159,9 +174,10 @@ def _states_before(parts, start, sizes, reverse):
 
 
 def run(cell, reverse, sizes, flat, weight_hh, bias_hh, weight_hr, *start, keep=None):
-    """One direction of a layer, of plain operations.  flat: (sum of sizes, gates * H), the products of all inputs, bias_ih in them; weight_hr,
-    of an LSTM's projection, or None.  Result: (outputs: (sum of sizes, features), *the state at the end).  keep: a list that gets what each
-    step keeps."""
+    """One direction of a layer, of plain operations.  flat: (sum of sizes, gates * H), the products
+    of all inputs, bias_ih in them; weight_hr, of an LSTM's projection, or None.  Result: (outputs:
+    (sum of sizes, features), *the state at the end).  keep: a list that gets what each step
+    keeps."""
     products, outputs, kept = flat.split(sizes), [None] * len(sizes), [None] * len(sizes)
 
     def step(t, state):
@@ -180,7 +196,8 @@ def run(cell, reverse, sizes, flat, weight_hh, bias_hh, weight_hr, *start, keep=
 
 
 class Layer(Function):
-    """run() with a backward of its own.  Results: those of run(), and behind them what is kept of all steps: gradients of gradients pass there."""
+    """run() with a backward of its own.  Results: those of run(), and behind them what is kept of
+    all steps: gradients of gradients pass there."""
 
     @staticmethod
     def forward(ctx, cell, reverse, sizes, flat, weight_hh, bias_hh, weight_hr, *start):
@@ -194,9 +211,17 @@ class Layer(Function):
     def backward(ctx, d_out, *others):
         out, weight_hh, weight_hr, *rest = ctx.saved_tensors
         cell, sizes, n_parts = ctx.cell, ctx.sizes, ctx.n_parts
-        start, kept, d_end, extra = rest[:n_parts], rest[n_parts:], others[:n_parts], others[n_parts:]
+        start, kept, d_end, extra = (
+            rest[:n_parts],
+            rest[n_parts:],
+            others[:n_parts],
+            others[n_parts:],
+        )
         parts = [out, *kept[-1:]][:n_parts]  # a cell keeps the state's second part last
-        before = [_states_before(part.split(sizes), first, sizes, ctx.reverse) for part, first in zip(parts, start)]
+        before = [
+            _states_before(part.split(sizes), first, sizes, ctx.reverse)
+            for part, first in zip(parts, start)
+        ]
         all_before = [gramme.cat(part) for part in before]
         factors = [factor.split(sizes) for factor in cell.factors(out, kept, extra, all_before)]
         d_outs = d_out.split(sizes)
@@ -217,12 +242,29 @@ class Layer(Function):
         needs_hh, needs_bias, needs_hr = ctx.needs_input_grad[4:7]
         d_hh = d_hidden.mT @ all_before[0] if needs_hh else None
         d_hr = gramme.cat(d_heads).mT @ (kept[3] * kept[4].tanh()) if needs_hr else None
-        return (None, None, None, d_flat, d_hh, d_hidden.sum(0) if needs_bias else None, d_hr, *d_start)
+        return (
+            None,
+            None,
+            None,
+            d_flat,
+            d_hh,
+            d_hidden.sum(0) if needs_bias else None,
+            d_hr,
+            *d_start,
+        )
 
 
 def layer(cell, reverse, sizes, flat, weight_hh, bias_hh, weight_hr, start):
     """run(), by way of Layer where gradients are asked for: the same bits."""
-    tensors = [tensor for tensor in (flat, weight_hh, bias_hh, weight_hr, *start) if tensor is not None]
-    if gramme.is_grad_enabled() and not gramme.is_autocast_enabled() and any([tensor.requires_grad for tensor in tensors]):
-        return Layer.apply(cell, reverse, tuple(sizes), flat, weight_hh, bias_hh, weight_hr, *start)[: 1 + len(start)]
+    tensors = [
+        tensor for tensor in (flat, weight_hh, bias_hh, weight_hr, *start) if tensor is not None
+    ]
+    if (
+        gramme.is_grad_enabled()
+        and not gramme.is_autocast_enabled()
+        and any([tensor.requires_grad for tensor in tensors])
+    ):
+        return Layer.apply(
+            cell, reverse, tuple(sizes), flat, weight_hh, bias_hh, weight_hr, *start
+        )[: 1 + len(start)]
     return run(cell, reverse, sizes, flat, weight_hh, bias_hh, weight_hr, *start)

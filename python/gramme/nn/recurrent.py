@@ -19,8 +19,12 @@ class _Cell(Module):
         rows = self._cell.gates * hidden_size
         self.weight_ih = Parameter(gramme.empty(rows, input_size, device=device, dtype=dtype))
         self.weight_hh = Parameter(gramme.empty(rows, hidden_size, device=device, dtype=dtype))
-        self.register_parameter("bias_ih", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None)
-        self.register_parameter("bias_hh", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None)
+        self.register_parameter(
+            "bias_ih", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
+        )
+        self.register_parameter(
+            "bias_hh", Parameter(gramme.empty(rows, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
 
     def reset_parameters(self):
@@ -31,20 +35,32 @@ class _Cell(Module):
 
     def _start(self, input):
         if input.dim() not in (1, 2) or input.shape[-1] != self.input_size:
-            raise ValueError(f"the input should be (N, {self.input_size}) or ({self.input_size},), not {tuple(input.shape)}")
-        return gramme.zeros(*input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device)
+            raise ValueError(
+                f"the input should be (N, {self.input_size}) or ({self.input_size},), not "
+                f"{tuple(input.shape)}"
+            )
+        return gramme.zeros(
+            *input.shape[:-1], self.hidden_size, dtype=input.dtype, device=input.device
+        )
 
     def _products(self, input, hidden):
-        return F.linear(input, self.weight_ih, self.bias_ih), F.linear(hidden, self.weight_hh, self.bias_hh)
+        return F.linear(input, self.weight_ih, self.bias_ih), F.linear(
+            hidden, self.weight_hh, self.bias_hh
+        )
 
     def extra_repr(self):
-        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias_ih is not None else ", bias=False")
+        return f"{self.input_size}, {self.hidden_size}" + (
+            "" if self.bias_ih is not None else ", bias=False"
+        )
 
 
 class RNNCell(_Cell):
-    """h' = tanh (W_ih x + b_ih + W_hh h + b_hh), or relu.  x: (N, input_size), h: (N, hidden_size); h None: zeros."""
+    """h' = tanh (W_ih x + b_ih + W_hh h + b_hh), or relu.  x: (N, input_size), h: (N, hidden_size);
+    h None: zeros."""
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
+    def __init__(
+        self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None
+    ):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(f"nonlinearity is 'tanh' or 'relu', not {nonlinearity!r}")
         super().__init__(input_size, hidden_size, bias, device, dtype)
@@ -67,7 +83,8 @@ class GRUCell(_Cell):
 
 
 class LSTMCell(_Cell):
-    """Hochreiter and Schmidhuber, 1997, with forget gates: (h', c') from x and (h, c); None: zeros."""
+    """Hochreiter and Schmidhuber, 1997, with forget gates: (h', c') from x and (h, c); None:
+    zeros."""
 
     _cell = recurrence.Lstm
 

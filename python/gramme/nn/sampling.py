@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""affine_grid and grid_sample: values of an image at any places (Jaderberg et al., "Spatial Transformer Networks", 2015).
+"""affine_grid and grid_sample: values of an image at any places (Jaderberg et al., "Spatial
+Transformer Networks", 2015).
 
-A grid's last dimension has one coordinate for each dimension of the image, the last dimension's first, from -1 to 1: the centres of the
-outer elements with align_corners, else their outer edges.
+A grid's last dimension has one coordinate for each dimension of the image, the last dimension's
+first, from -1 to 1: the centres of the outer elements with align_corners, else their outer edges.
 """
 
 import itertools
@@ -14,25 +15,36 @@ from gramme.python_functions import need_floats
 def _centres(n, align_corners, dtype, device):
     """Coordinates of n elements."""
     if align_corners:
-        return gramme.linspace(-1, 1, n, dtype=dtype, device=device) if n > 1 else gramme.zeros(n, dtype=dtype, device=device)
+        return (
+            gramme.linspace(-1, 1, n, dtype=dtype, device=device)
+            if n > 1
+            else gramme.zeros(n, dtype=dtype, device=device)
+        )
     return (gramme.arange(n, dtype=dtype, device=device) * 2 + 1) / n - 1
 
 
 def affine_grid(theta, size, align_corners=None):
-    """The grid (N, sizes ..., d) that the affine maps theta (N, d, d + 1) take the coordinates of an image of size (N, C, sizes ...) to."""
+    """The grid (N, sizes ..., d) that the affine maps theta (N, d, d + 1) take the coordinates of
+    an image of size (N, C, sizes ...) to."""
     space = len(size) - 2
     if space not in (2, 3) or theta.dim() != 3 or tuple(theta.shape[1:]) != (space, space + 1):
-        raise ValueError(f"affine_grid(): theta {list(theta.shape)} does not fit the size {list(size)}: (N, 2, 3) and (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W)")
+        raise ValueError(
+            f"affine_grid(): theta {list(theta.shape)} does not fit the size {list(size)}: (N, 2, "
+            "3) and (N, C, H, W), or (N, 3, 4) and (N, C, D, H, W)"
+        )
     if not theta.is_floating_point():
         raise ValueError(f"affine_grid(): theta has a floating dtype, not {theta.dtype}")
     axes = [_centres(n, align_corners, theta.dtype, theta.device) for n in size[2:]]
     grids = gramme.meshgrid(*axes, indexing="ij")
     base = gramme.stack([*reversed(grids), gramme.ones_like(grids[0])], space)
-    return (base.reshape(1, -1, space + 1) @ theta.transpose(1, 2)).reshape(theta.shape[0], *size[2:], space)
+    return (base.reshape(1, -1, space + 1) @ theta.transpose(1, 2)).reshape(
+        theta.shape[0], *size[2:], space
+    )
 
 
 def _reflected(x, low, high):
-    """x mirrored at both bounds until it is between them; bounds are doubled, so that they are whole."""
+    """x mirrored at both bounds until it is between them; bounds are doubled, so that they are
+    whole."""
     if low == high:
         return x * 0
     least, span = low / 2, (high - low) / 2
@@ -50,7 +62,8 @@ def _inside(x, n, padding_mode, align_corners):
 
 
 def _take(flat, places, sizes):
-    """Elements of flat (N, C, numel) at whole places, one tensor (N, ...) a dimension; zeros outside: (N, C, ...)."""
+    """Elements of flat (N, C, numel) at whole places, one tensor (N, ...) a dimension; zeros
+    outside: (N, C, ...)."""
     valid, index = None, 0
     for place, n in zip(places, sizes):
         inside = (place >= 0).logical_and(place < n)
@@ -63,7 +76,8 @@ def _take(flat, places, sizes):
 
 
 def _cubic_weights(t):
-    """Of the four neighbours of a place, t beyond the second of them: Keys' convolution with a = -0.75."""
+    """Of the four neighbours of a place, t beyond the second of them: Keys' convolution with a =
+    -0.75."""
     a = -0.75
 
     def near(d):
@@ -76,18 +90,32 @@ def _cubic_weights(t):
 
 
 def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corners=None):
-    """input (N, C, H, W) or (N, C, D, H, W) at the places of grid (N, sizes ..., 2 or 3): (N, C, sizes ...).
+    """input (N, C, H, W) or (N, C, D, H, W) at the places of grid (N, sizes ..., 2 or 3): (N, C,
+    sizes ...).
 
-    mode: "bilinear" (also of three dimensions), "nearest" or "bicubic" (two); padding_mode, beyond the edges: "zeros", "border" or
-    "reflection".  Gradients flow to the input and to the grid.
+    mode: "bilinear" (also of three dimensions), "nearest" or "bicubic" (two); padding_mode, beyond
+    the edges: "zeros", "border" or "reflection".  Gradients flow to the input and to the grid.
     """
     space = input.dim() - 2
-    if space not in (2, 3) or grid.dim() != input.dim() or grid.shape[-1] != space or grid.shape[0] != input.shape[0]:
-        raise ValueError(f"grid_sample(): a grid {list(grid.shape)} does not fit an input {list(input.shape)}")
+    if (
+        space not in (2, 3)
+        or grid.dim() != input.dim()
+        or grid.shape[-1] != space
+        or grid.shape[0] != input.shape[0]
+    ):
+        raise ValueError(
+            f"grid_sample(): a grid {list(grid.shape)} does not fit an input {list(input.shape)}"
+        )
     if mode not in ("bilinear", "nearest", "bicubic") or (mode == "bicubic" and space == 3):
-        raise ValueError(f"grid_sample(): mode is 'bilinear', 'nearest' or, for 4 dimensions, 'bicubic', not {mode!r}")
+        raise ValueError(
+            "grid_sample(): mode is 'bilinear', 'nearest' or, for 4 dimensions, 'bicubic', not "
+            f"{mode!r}"
+        )
     if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(f"grid_sample(): padding_mode is 'zeros', 'border' or 'reflection', not {padding_mode!r}")
+        raise ValueError(
+            "grid_sample(): padding_mode is 'zeros', 'border' or 'reflection', not "
+            f"{padding_mode!r}"
+        )
     need_floats("grid_sample", input)
     if grid.dtype != input.dtype and gramme.is_autocast_enabled(input.device.type):
         wide = gramme.promote_types(input.dtype, grid.dtype)
@@ -113,7 +141,9 @@ def grid_sample(input, grid, mode="bilinear", padding_mode="zeros", align_corner
         weight = 1
         for up, part in zip(corner, parts):
             weight = weight * (part if up else 1 - part)
-        result = result + _take(flat, [low + up for low, up in zip(lows, corner)], sizes) * weight.unsqueeze(1)
+        result = result + _take(
+            flat, [low + up for low, up in zip(lows, corner)], sizes
+        ) * weight.unsqueeze(1)
     return result
 
 
@@ -122,6 +152,9 @@ def _bicubic(flat, places, sizes, padding_mode, align_corners):
     weights = [_cubic_weights(x - low) for x, low in zip(places, lows)]
     result = 0
     for i, j in itertools.product(range(4), repeat=2):
-        at = [_inside(low + k - 1, n, padding_mode, align_corners) for low, k, n in zip(lows, (i, j), sizes)]
+        at = [
+            _inside(low + k - 1, n, padding_mode, align_corners)
+            for low, k, n in zip(lows, (i, j), sizes)
+        ]
         result = result + _take(flat, at, sizes) * (weights[0][i] * weights[1][j]).unsqueeze(1)
     return result

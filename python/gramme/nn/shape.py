@@ -21,7 +21,8 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Makes several dimensions, of the sizes unflattened_size, of the dimension dim; one size may be -1."""
+    """Makes several dimensions, of the sizes unflattened_size, of the dimension dim; one size may
+    be -1."""
 
     def __init__(self, dim, unflattened_size):
         super().__init__()
@@ -65,7 +66,8 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """Channels [groups * n] in the order [n * groups] (Zhang et al. 2018).  (N, C, ...) to the same."""
+    """Channels [groups * n] in the order [n * groups] (Zhang et al. 2018).  (N, C, ...) to the
+    same."""
 
     def __init__(self, groups):
         super().__init__()
@@ -80,10 +82,18 @@ class ChannelShuffle(Module):
 
 class _Windows(Module):
     def _keep(self, kernel_size, dilation, padding, stride):
-        self.kernel_size, self.dilation, self.padding, self.stride = kernel_size, dilation, padding, stride
+        self.kernel_size, self.dilation, self.padding, self.stride = (
+            kernel_size,
+            dilation,
+            padding,
+            stride,
+        )
 
     def extra_repr(self):
-        return f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, stride={self.stride}"
+        return (
+            f"kernel_size={self.kernel_size}, dilation={self.dilation}, padding={self.padding}, "
+            f"stride={self.stride}"
+        )
 
 
 class Unfold(_Windows):
@@ -98,7 +108,8 @@ class Unfold(_Windows):
 
 
 class Fold(_Windows):
-    """The sum of windows that are columns, at their places: (N, C * size of the kernel, windows) to (N, C, *output_size)."""
+    """The sum of windows that are columns, at their places: (N, C * size of the kernel, windows) to
+    (N, C, *output_size)."""
 
     def __init__(self, output_size, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()
@@ -106,7 +117,9 @@ class Fold(_Windows):
         self._keep(kernel_size, dilation, padding, stride)
 
     def forward(self, input):
-        return F.fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)
+        return F.fold(
+            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
+        )
 
     def extra_repr(self):
         return f"output_size={self.output_size}, " + super().extra_repr()
@@ -115,23 +128,39 @@ class Fold(_Windows):
 class Upsample(Module):
     """(N, C, ...) to another size, or scale_factor times as large.
 
-    mode: "nearest", "linear" (one dimension), "bilinear" (two), "bicubic" (two) or "trilinear" (three), as far as nn.functional.interpolate has it.
+    mode: "nearest", "linear" (one dimension), "bilinear" (two), "bicubic" (two) or "trilinear"
+    (three), as far as nn.functional.interpolate has it.
     """
 
-    def __init__(self, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None):
+    def __init__(
+        self,
+        size=None,
+        scale_factor=None,
+        mode="nearest",
+        align_corners=None,
+        recompute_scale_factor=None,
+    ):
         super().__init__()
         self.size = tuple(size) if isinstance(size, (tuple, list)) else size
         if isinstance(scale_factor, (tuple, list)):
             self.scale_factor = tuple([float(factor) for factor in scale_factor])
         else:
             self.scale_factor = None if scale_factor is None else float(scale_factor)
-        self.mode, self.align_corners, self.recompute_scale_factor = mode, align_corners, recompute_scale_factor
+        self.mode, self.align_corners, self.recompute_scale_factor = (
+            mode,
+            align_corners,
+            recompute_scale_factor,
+        )
 
     def forward(self, input):
         return F.interpolate(input, self.size, self.scale_factor, self.mode, self.align_corners)
 
     def extra_repr(self):
-        what = f"scale_factor={self.scale_factor!r}" if self.scale_factor is not None else f"size={self.size!r}"
+        what = (
+            f"scale_factor={self.scale_factor!r}"
+            if self.scale_factor is not None
+            else f"size={self.size!r}"
+        )
         return f"{what}, mode={self.mode!r}"
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transformer (Vaswani et al. 2017), its norms behind the sublayers, or with norm_first before them (Xiong et al. 2020).
+"""The transformer (Vaswani et al. 2017), its norms behind the sublayers, or with norm_first before
+them (Xiong et al. 2020).
 
-src: (S, N, E), tgt: (T, N, E); N comes first with batch_first, or is not there.  Masks are MultiheadAttention's.
+src: (S, N, E), tgt: (T, N, E); N comes first with batch_first, or is not there.  Masks are
+MultiheadAttention's.
 """
 
 import copy
@@ -28,23 +30,31 @@ def _activation(activation):
 
 
 class _Layer(Module):
-    """What layers of encoder and decoder share: self-attention and two linear layers, each added to its input and normalised."""
+    """What layers of encoder and decoder share: self-attention and two linear layers, each added to
+    its input and normalised."""
 
     _sublayers = 2
 
     def __init__(
-        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu", layer_norm_eps=1e-5, batch_first=False, norm_first=False,
+        self, d_model, nhead, dim_feedforward=2048, dropout=0.1, activation="relu",
+        layer_norm_eps=1e-5, batch_first=False, norm_first=False,
         bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
-        self.self_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype)
+        self.self_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
         self._add_attention(d_model, nhead, dropout, bias, batch_first, device, dtype)
         self.linear1 = Linear(d_model, dim_feedforward, bias, device=device, dtype=dtype)
         self.dropout = Dropout(dropout)
         self.linear2 = Linear(dim_feedforward, d_model, bias, device=device, dtype=dtype)
         self.norm_first = norm_first
         for i in range(1, self._sublayers + 1):
-            setattr(self, f"norm{i}", LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype))
+            setattr(
+                self,
+                f"norm{i}",
+                LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype),
+            )
         for i in range(1, self._sublayers + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
@@ -56,7 +66,15 @@ class _Layer(Module):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _self_attention(self, x, mask, padding, is_causal):
-        return self.self_attn(x, x, x, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=is_causal)[0]
+        return self.self_attn(
+            x,
+            x,
+            x,
+            key_padding_mask=padding,
+            need_weights=False,
+            attn_mask=mask,
+            is_causal=is_causal,
+        )[0]
 
 
 class TransformerEncoderLayer(_Layer):
@@ -65,27 +83,36 @@ class TransformerEncoderLayer(_Layer):
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         x = src
         if self.norm_first:
-            x = x + self.dropout1(self._self_attention(self.norm1(x), src_mask, src_key_padding_mask, is_causal))
+            x = x + self.dropout1(
+                self._self_attention(self.norm1(x), src_mask, src_key_padding_mask, is_causal)
+            )
             return x + self.dropout2(self._feed_forward(self.norm2(x)))
-        x = self.norm1(x + self.dropout1(self._self_attention(x, src_mask, src_key_padding_mask, is_causal)))
+        x = self.norm1(
+            x + self.dropout1(self._self_attention(x, src_mask, src_key_padding_mask, is_causal))
+        )
         return self.norm2(x + self.dropout2(self._feed_forward(x)))
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output (memory), and a feed-forward network.  tgt to the same shape."""
+    """Self-attention, attention to the encoder's output (memory), and a feed-forward network.  tgt
+    to the same shape."""
 
     _sublayers = 3
 
     def _add_attention(self, d_model, nhead, dropout, bias, batch_first, device, dtype):
-        self.multihead_attn = MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype)
+        self.multihead_attn = MultiheadAttention(
+            d_model, nhead, dropout, bias, batch_first=batch_first, device=device, dtype=dtype
+        )
 
     def _memory_attention(self, x, memory, mask, padding, is_causal):
         return self.multihead_attn(
-            x, memory, memory, key_padding_mask=padding, need_weights=False, attn_mask=mask, is_causal=is_causal
+            x, memory, memory, key_padding_mask=padding, need_weights=False, attn_mask=mask,
+            is_causal=is_causal
         )[0]  # fmt: skip
 
     def forward(
-        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=False,
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+        memory_key_padding_mask=None, tgt_is_causal=False,
         memory_is_causal=False,
     ):  # fmt: skip
         x, own = tgt, (tgt_mask, tgt_key_padding_mask, tgt_is_causal)
@@ -102,7 +129,9 @@ class TransformerDecoderLayer(_Layer):
 class TransformerEncoder(Module):
     """num_layers copies of a layer, and a norm (or None) behind them."""
 
-    def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
+    def __init__(
+        self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True
+    ):
         super().__init__()
         self.layers = ModuleList([copy.deepcopy(encoder_layer) for _ in range(num_layers)])
         self.num_layers, self.norm = num_layers, norm
@@ -110,7 +139,12 @@ class TransformerEncoder(Module):
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         x = src
         for layer in self.layers:
-            x = layer(x, src_mask=mask, src_key_padding_mask=src_key_padding_mask, is_causal=bool(is_causal))
+            x = layer(
+                x,
+                src_mask=mask,
+                src_key_padding_mask=src_key_padding_mask,
+                is_causal=bool(is_causal),
+            )
         return x if self.norm is None else self.norm(x)
 
 
@@ -123,37 +157,59 @@ class TransformerDecoder(Module):
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
-        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None, memory_key_padding_mask=None, tgt_is_causal=None,
+        self, tgt, memory, tgt_mask=None, memory_mask=None, tgt_key_padding_mask=None,
+        memory_key_padding_mask=None, tgt_is_causal=None,
         memory_is_causal=False,
     ):  # fmt: skip
         x = tgt
         for layer in self.layers:
             x = layer(
-                x, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal,
+                x, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                tgt_key_padding_mask=tgt_key_padding_mask,
+                memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
             )  # fmt: skip
         return x if self.norm is None else self.norm(x)
 
 
 class Transformer(Module):
-    """Encoder and decoder: (src, tgt) to the shape of tgt.  Errors: RuntimeError for other features than d_model, or unequal batches."""
+    """Encoder and decoder: (src, tgt) to the shape of tgt.  Errors: RuntimeError for other features
+    than d_model, or unequal batches."""
 
     def __init__(
-        self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6, dim_feedforward=2048, dropout=0.1, activation="relu",
-        custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False, norm_first=False, bias=True, device=None, dtype=None,
+        self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6,
+        dim_feedforward=2048, dropout=0.1, activation="relu",
+        custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5, batch_first=False,
+        norm_first=False, bias=True, device=None, dtype=None,
     ):  # fmt: skip
         super().__init__()
-        options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias, device, dtype)
+        options = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+            device,
+            dtype,
+        )
 
         def norm():
             return LayerNorm(d_model, layer_norm_eps, bias=bias, device=device, dtype=dtype)
 
         self.encoder = custom_encoder
         if custom_encoder is None:
-            self.encoder = TransformerEncoder(TransformerEncoderLayer(*options), num_encoder_layers, norm())
+            self.encoder = TransformerEncoder(
+                TransformerEncoderLayer(*options), num_encoder_layers, norm()
+            )
         self.decoder = custom_decoder
         if custom_decoder is None:
-            self.decoder = TransformerDecoder(TransformerDecoderLayer(*options), num_decoder_layers, norm())
+            self.decoder = TransformerDecoder(
+                TransformerDecoderLayer(*options), num_decoder_layers, norm()
+            )
         self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         self._reset_parameters()
 
@@ -168,16 +224,25 @@ class Transformer(Module):
         return gramme.full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)
 
     def forward(
-        self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None, tgt_key_padding_mask=None,
-        memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None, memory_is_causal=False,
+        self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None, src_key_padding_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
+        memory_is_causal=False,
     ):  # fmt: skip
         batch = 0 if self.batch_first else 1
         if src.dim() == 3 and src.shape[batch] != tgt.shape[batch]:
             raise RuntimeError(f"src has {src.shape[batch]} examples, and tgt {tgt.shape[batch]}")
         if src.shape[-1] != self.d_model or tgt.shape[-1] != self.d_model:
-            raise RuntimeError(f"src and tgt should have {self.d_model} features, not {src.shape[-1]} and {tgt.shape[-1]}")
-        memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
+            raise RuntimeError(
+                f"src and tgt should have {self.d_model} features, not {src.shape[-1]} and "
+                f"{tgt.shape[-1]}"
+            )
+        memory = self.encoder(
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
+        )
         return self.decoder(
-            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask, tgt_key_padding_mask=tgt_key_padding_mask,
-            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal,
+            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt_key_padding_mask=tgt_key_padding_mask,
+            memory_key_padding_mask=memory_key_padding_mask, tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
         )  # fmt: skip

@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) and their AMSGrad variant, in torch's order of operations."""
+"""Adam (Kingma and Ba 2015), AdamW (Loshchilov and Hutter 2019) and their AMSGrad variant, in
+torch's order of operations."""
 
 import gramme
 from gramme.optim.optimizer import Optimizer, check_betas, check_hints, check_not_negative, new_step
 
 
 class Adam(Optimizer):
-    """Adam(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False, decoupled_weight_decay=False)
+    """Adam(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *,
+    maximize=False, decoupled_weight_decay=False)
 
     weight_decay is added to the gradient; if decoupled, it shrinks the parameters directly.
     Errors: ValueError for a negative option, or for betas outside of [0, 1).
     """
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *, maximize=False,
+        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, amsgrad=False, *,
+        maximize=False,
         decoupled_weight_decay=False, **hints,
     ):  # fmt: skip
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
@@ -66,12 +69,32 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """AdamW(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *, maximize=False)
+    """AdamW(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False, *,
+    maximize=False)
 
     Adam whose weight_decay shrinks the parameters directly.
     """
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *, maximize=False, **hints
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=1e-2,
+        amsgrad=False,
+        *,
+        maximize=False,
+        **hints,
     ):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, decoupled_weight_decay=True, **hints)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            decoupled_weight_decay=True,
+            **hints,
+        )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adam's relatives, in torch's order of operations: Adamax (Kingma and Ba 2015, section 7.1), NAdam (Dozat 2016), RAdam (Liu et al. 2020)."""
+"""Adam's relatives, in torch's order of operations: Adamax (Kingma and Ba 2015, section 7.1), NAdam
+(Dozat 2016), RAdam (Liu et al. 2020)."""
 
 import gramme
 from gramme.optim.optimizer import Optimizer, check_betas, check_hints, check_not_negative, new_step
@@ -12,7 +13,13 @@ class _Kin(Optimizer):
         check_not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         check_betas(betas)
         check_hints(hints)
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "eps": eps,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
         super().__init__(params, {**defaults, **options})
 
     def _decay(self, p, g, group):
@@ -33,7 +40,16 @@ class Adamax(_Kin):
     """
 
     def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, foreach=None, *, maximize=False, **hints
+        self,
+        params,
+        lr=2e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        foreach=None,
+        *,
+        maximize=False,
+        **hints,
     ):
         super().__init__(params, lr, betas, eps, weight_decay, maximize, hints)
 
@@ -53,20 +69,29 @@ class Adamax(_Kin):
 
 
 class NAdam(_Kin):
-    """NAdam(params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=0.004, decoupled_weight_decay=False, *,
-    maximize=False)
+    """NAdam(params, lr=0.002, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=0.004,
+    decoupled_weight_decay=False, *, maximize=False)
 
     Adam with Nesterov's momentum, whose weight rises to betas[0] as momentum_decay says.
     Errors: ValueError for a negative option, or for betas outside of [0, 1).
     """
 
     def __init__(
-        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3, decoupled_weight_decay=False, *,
+        self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3,
+        decoupled_weight_decay=False, *,
         maximize=False, **hints,
     ):  # fmt: skip
         check_not_negative(momentum_decay=momentum_decay)
         super().__init__(
-            params, lr, betas, eps, weight_decay, maximize, hints, momentum_decay=momentum_decay, decoupled_weight_decay=decoupled_weight_decay
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            maximize,
+            hints,
+            momentum_decay=momentum_decay,
+            decoupled_weight_decay=decoupled_weight_decay,
         )
 
     def _update(self, p, g, state, group):
@@ -78,7 +103,12 @@ class NAdam(_Kin):
             state["mu_product"] = gramme.ones((), dtype=gramme.float64, device="cpu")
             state["exp_avg"] = gramme.zeros_like(p)
             state["exp_avg_sq"] = gramme.zeros_like(p)
-        step, product, mean, square = state["step"], state["mu_product"], state["exp_avg"], state["exp_avg_sq"]
+        step, product, mean, square = (
+            state["step"],
+            state["mu_product"],
+            state["exp_avg"],
+            state["exp_avg_sq"],
+        )
         step += 1
         mu = beta1 * (1 - 0.5 * 0.96 ** (step * group["momentum_decay"]))
         mu_next = beta1 * (1 - 0.5 * 0.96 ** ((step + 1) * group["momentum_decay"]))
@@ -93,16 +123,36 @@ class NAdam(_Kin):
 
 
 class RAdam(_Kin):
-    """RAdam(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, maximize=False)
+    """RAdam(params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+    decoupled_weight_decay=False, *, maximize=False)
 
-    Adam whose steps are scaled by how well the variance is known, and do without it in the first ones.
+    Adam whose steps are scaled by how well the variance is known, and do without it in the first
+    ones.
     Errors: ValueError for a negative option, or for betas outside of [0, 1).
     """
 
     def __init__(
-        self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, maximize=False, **hints
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        decoupled_weight_decay=False,
+        *,
+        maximize=False,
+        **hints,
     ):
-        super().__init__(params, lr, betas, eps, weight_decay, maximize, hints, decoupled_weight_decay=decoupled_weight_decay)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            maximize,
+            hints,
+            decoupled_weight_decay=decoupled_weight_decay,
+        )
 
     def _update(self, p, g, state, group):
         beta1, beta2 = group["betas"]
@@ -119,7 +169,9 @@ class RAdam(_Kin):
         square += (g * g) * (1 - beta2)
         correction2 = 1 - beta2**step
         limit = 2 / (1 - beta2) - 1
-        length = limit - 2 * step * beta2**step / correction2  # of the average whose variance this one has
+        length = (
+            limit - 2 * step * beta2**step / correction2
+        )  # of the average whose variance this one has
         known = length > 5
         ratio = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
         scale = gramme.where(known, ratio, 0.0).sqrt() * correction2.sqrt()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Step sizes from the squares of past gradients, in torch's order of operations.
 
-Adagrad: Duchi, Hazan and Singer 2011.  Adadelta: Zeiler 2012.  RMSprop: Hinton's lecture 6e, 2012; centered: Graves 2013.
+Adagrad: Duchi, Hazan and Singer 2011.  Adadelta: Zeiler 2012.  RMSprop: Hinton's lecture 6e, 2012;
+centered: Graves 2013.
 """
 
 import gramme
@@ -9,17 +10,24 @@ from gramme.optim.optimizer import Optimizer, check_hints, check_not_negative, n
 
 
 class Adagrad(Optimizer):
-    """Adagrad(params, lr=0.01, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, *, maximize=False)
+    """Adagrad(params, lr=0.01, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
+    *, maximize=False)
 
-    Each element's gradient is divided by the root of the sum of its squares.  Errors: ValueError for a negative option.
+    Each element's gradient is divided by the root of the sum of its squares.  Errors: ValueError
+    for a negative option.
     """
 
     def __init__(
-        self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, foreach=None, *, maximize=False,
+        self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10,
+        foreach=None, *, maximize=False,
         **hints,
     ):  # fmt: skip
         check_not_negative(
-            lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps
+            lr=lr,
+            lr_decay=lr_decay,
+            weight_decay=weight_decay,
+            initial_accumulator_value=initial_accumulator_value,
+            eps=eps,
         )
         check_hints(hints)
         super().__init__(
@@ -43,7 +51,9 @@ class Adagrad(Optimizer):
         step, total = state["step"], state["sum"]
         step += 1
         total += g * g
-        p -= (g / (total.sqrt() + group["eps"])) * (group["lr"] / (1 + (step - 1) * group["lr_decay"]))
+        p -= (g / (total.sqrt() + group["eps"])) * (
+            group["lr"] / (1 + (step - 1) * group["lr_decay"])
+        )
 
 
 class Adadelta(Optimizer):
@@ -53,12 +63,26 @@ class Adadelta(Optimizer):
     Errors: ValueError for a negative option, or for rho above 1.
     """
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None, *, maximize=False, **hints):
+    def __init__(
+        self,
+        params,
+        lr=1.0,
+        rho=0.9,
+        eps=1e-6,
+        weight_decay=0,
+        foreach=None,
+        *,
+        maximize=False,
+        **hints,
+    ):
         check_not_negative(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay)
         check_hints(hints)
         if rho > 1:
             raise ValueError(f"rho must not be above 1, and is {rho}")
-        super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize})
+        super().__init__(
+            params,
+            {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize},
+        )
 
     def _update(self, p, g, state, group):
         rho, eps = group["rho"], group["eps"]
@@ -79,17 +103,22 @@ class Adadelta(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """RMSprop(params, lr=0.01, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *, maximize=False)
+    """RMSprop(params, lr=0.01, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *,
+    maximize=False)
 
-    The gradient is divided by the running root mean square of gradients; if centered, by their standard deviation.
+    The gradient is divided by the running root mean square of gradients; if centered, by their
+    standard deviation.
     Errors: ValueError for a negative option.
     """
 
     def __init__(
-        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, capturable=False, foreach=None,
+        self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False,
+        capturable=False, foreach=None,
         maximize=False, differentiable=False,
     ):  # fmt: skip
-        check_not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
+        check_not_negative(
+            lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum
+        )
         check_hints({"differentiable": differentiable})
         super().__init__(
             params,

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optimizers of matrices: what they keep, or how they step, is made for whole matrices, in torch's order of operations.
+"""Optimizers of matrices: what they keep, or how they step, is made for whole matrices, in torch's
+order of operations.
 
-Adafactor: Shazeer and Stern 2018.  Muon: Jordan and others 2024; the choices of its rate: Liu and others 2025.
+Adafactor: Shazeer and Stern 2018.  Muon: Jordan and others 2024; the choices of its rate: Liu and
+others 2025.
 """
 
 import math
@@ -11,13 +13,27 @@ from gramme.optim.optimizer import Optimizer, check_hints, check_not_negative, n
 
 
 class Adafactor(Optimizer):
-    """Adafactor(params, lr=0.01, beta2_decay=-0.8, eps=(None, 0.001), d=1.0, weight_decay=0.0, *, maximize=False)
+    """Adafactor(params, lr=0.01, beta2_decay=-0.8, eps=(None, 0.001), d=1.0, weight_decay=0.0, *,
+    maximize=False)
 
-    The squares of a matrix's gradients are kept as the means of its rows and of its columns; steps are in proportion to the parameter's size.
+    The squares of a matrix's gradients are kept as the means of its rows and of its columns; steps
+    are in proportion to the parameter's size.
     Errors: ValueError for an option out of its range.
     """
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, foreach=None, maximize=False, **hints):
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        beta2_decay=-0.8,
+        eps=(None, 1e-3),
+        d=1.0,
+        weight_decay=0.0,
+        *,
+        foreach=None,
+        maximize=False,
+        **hints,
+    ):
         check_not_negative(lr=lr, weight_decay=weight_decay)
         check_hints(hints)
         if beta2_decay > 0:
@@ -27,7 +43,15 @@ class Adafactor(Optimizer):
         if d < 1:
             raise ValueError(f"Clipping threshold d should be >= 1 but is: {d}")
         super().__init__(
-            params, {"lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay, "maximize": maximize}
+            params,
+            {
+                "lr": lr,
+                "beta2_decay": beta2_decay,
+                "eps": eps,
+                "d": d,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+            },
         )
 
     def _update(self, p, g, state, group):
@@ -36,7 +60,9 @@ class Adafactor(Optimizer):
         if not state:
             state["step"] = new_step()
             if g.dim() > 1:
-                state["row_var"], state["col_var"] = g.new_zeros(*g.shape[:-1], 1), g.new_zeros(*g.shape[:-2], 1, g.shape[-1])
+                state["row_var"], state["col_var"] = g.new_zeros(*g.shape[:-1], 1), g.new_zeros(
+                    *g.shape[:-2], 1, g.shape[-1]
+                )
             else:
                 state["variance"] = gramme.zeros_like(g)
         step = state["step"]
@@ -59,7 +85,8 @@ class Adafactor(Optimizer):
 
 
 def _orthogonal(update, coefficients, steps, eps):
-    """The nearest matrix with equal singular values, nearly: Newton and Schulz's iteration, of order 5, in bfloat16."""
+    """The nearest matrix with equal singular values, nearly: Newton and Schulz's iteration, of
+    order 5, in bfloat16."""
     a, b, c = coefficients
     x = update.to(gramme.bfloat16)
     tall = x.shape[0] > x.shape[1]
@@ -72,16 +99,18 @@ def _orthogonal(update, coefficients, steps, eps):
 
 
 class Muon(Optimizer):
-    """Muon(params, lr=0.001, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-07, ns_steps=5,
-    adjust_lr_fn=None)
+    """Muon(params, lr=0.001, weight_decay=0.1, momentum=0.95, nesterov=True,
+    ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-07, ns_steps=5, adjust_lr_fn=None)
 
-    Momentum whose steps are made orthogonal.  Its parameters are matrices; others are for another optimizer.  adjust_lr_fn: "original" (None), the
-    root of how much higher than wide a matrix is; "match_rms_adamw", a fifth of the root of its larger side.
+    Momentum whose steps are made orthogonal.  Its parameters are matrices; others are for another
+    optimizer.  adjust_lr_fn: "original" (None), the root of how much higher than wide a matrix is;
+    "match_rms_adamw", a fifth of the root of its larger side.
     Errors: ValueError for an option out of its range, or a parameter that is no matrix.
     """
 
     def __init__(
-        self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5,
+        self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True,
+        ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5,
         adjust_lr_fn=None,
     ):  # fmt: skip
         check_not_negative(lr=lr, weight_decay=weight_decay, momentum=momentum)
@@ -90,14 +119,18 @@ class Muon(Optimizer):
         super().__init__(
             params,
             {
-                "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov, "ns_coefficients": ns_coefficients, "eps": eps,
+                "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                "ns_coefficients": ns_coefficients, "eps": eps,
                 "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn, "maximize": False,
             },
         )  # fmt: skip
         for group in self.param_groups:
             for p in group["params"]:
                 if p.dim() != 2:
-                    raise ValueError(f"Muon only supports 2D parameters whereas we found a parameter with size: {list(p.shape)}")
+                    raise ValueError(
+                        "Muon only supports 2D parameters whereas we found a parameter with size: "
+                        f"{list(p.shape)}"
+                    )
 
     def _update(self, p, g, state, group):
         if not state:
@@ -106,6 +139,10 @@ class Muon(Optimizer):
         update = g.lerp(momentum, group["momentum"]) if group["nesterov"] else momentum
         update = _orthogonal(update, group["ns_coefficients"], group["ns_steps"], group["eps"])
         rows, columns = p.shape
-        by_size = 0.2 * math.sqrt(max(rows, columns)) if group["adjust_lr_fn"] == "match_rms_adamw" else math.sqrt(max(1, rows / columns))
+        by_size = (
+            0.2 * math.sqrt(max(rows, columns))
+            if group["adjust_lr_fn"] == "match_rms_adamw"
+            else math.sqrt(max(1, rows / columns))
+        )
         p *= 1 - group["lr"] * group["weight_decay"]
         p -= update.to(p.dtype) * (group["lr"] * by_size)

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""L-BFGS: Newton's direction from the last few steps (Nocedal 1980; Nocedal and Wright, Numerical Optimization, 2nd ed., algorithm 7.4).
+"""L-BFGS: Newton's direction from the last few steps (Nocedal 1980; Nocedal and Wright, Numerical
+Optimization, 2nd ed., algorithm 7.4).
 
-The line search is theirs too: algorithms 3.5 (find an interval) and 3.6 (narrow it) with the cubic of equation 3.59, for the strong
-Wolfe conditions.  All parameters are one vector here.  How far to go depends on numbers that only the run knows, so a step is plain
-Python around the closure, which may be compiled.
+The line search is theirs too: algorithms 3.5 (find an interval) and 3.6 (narrow it) with the cubic
+of equation 3.59, for the strong Wolfe conditions.  All parameters are one vector here.  How far to
+go depends on numbers that only the run knows, so a step is plain Python around the closure, which
+may be compiled.
 """
 
 import math
@@ -20,7 +22,8 @@ Point = namedtuple("Point", "t loss gradient slope")  # on the line x + t * dire
 
 
 def cubic_minimum(a, b):
-    """Where the cubic through two points with these slopes is smallest; None if it has no minimum."""
+    """Where the cubic through two points with these slopes is smallest; None if it has no
+    minimum."""
     if a.t == b.t:
         return None
     d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
@@ -33,14 +36,17 @@ def cubic_minimum(a, b):
 
 
 def _narrow(at, start, low, high, budget, tolerance):
-    """Algorithm 3.6: between low, the best point, and high lies one that fulfils both conditions."""
+    """Algorithm 3.6: between low, the best point, and high lies one that fulfils both
+    conditions."""
     for _ in range(budget):
         width = abs(high.t - low.t)
         if width <= tolerance:
             break
         left, right = min(low.t, high.t), max(low.t, high.t)
         t = cubic_minimum(low, high)
-        if t is None or not left + 0.1 * width <= t <= right - 0.1 * width:  # too near to an end: no progress
+        if (
+            t is None or not left + 0.1 * width <= t <= right - 0.1 * width
+        ):  # too near to an end: no progress
             t = (left + right) / 2
         point = at(t)
         if not point.loss <= start.loss + DECREASE * t * start.slope or point.loss >= low.loss:
@@ -55,11 +61,14 @@ def _narrow(at, start, low, high, budget, tolerance):
 
 
 def strong_wolfe(at, start, t, tolerance=0.0):
-    """A point of the line that fulfils the strong Wolfe conditions, or the best one found; at(t) evaluates."""
+    """A point of the line that fulfils the strong Wolfe conditions, or the best one found; at(t)
+    evaluates."""
     previous = start
     for i in range(MAX_SEARCH):
         point = at(t)
-        if not point.loss <= start.loss + DECREASE * t * start.slope or (i and point.loss >= previous.loss):
+        if not point.loss <= start.loss + DECREASE * t * start.slope or (
+            i and point.loss >= previous.loss
+        ):
             return _narrow(at, start, previous, point, MAX_SEARCH - i - 1, tolerance)
         if abs(point.slope) <= -CURVATURE * start.slope:
             return point
@@ -72,14 +81,25 @@ def strong_wolfe(at, start, t, tolerance=0.0):
 
 
 class LBFGS(Optimizer):
-    """LBFGS(params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100, line_search_fn=None)
+    """LBFGS(params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9,
+    history_size=100, line_search_fn=None)
 
-    step(closure) makes up to max_iter iterations with at most max_eval (None: 5/4 of max_iter) evaluations, and returns the first loss.
-    line_search_fn: None (steps of length lr) or "strong_wolfe".  Errors: ValueError for a second group of parameters.
+    step(closure) makes up to max_iter iterations with at most max_eval (None: 5/4 of max_iter)
+    evaluations, and returns the first loss.
+    line_search_fn: None (steps of length lr) or "strong_wolfe".  Errors: ValueError for a second
+    group of parameters.
     """
 
     def __init__(
-        self, params, lr=1, max_iter=20, max_eval=None, tolerance_grad=1e-7, tolerance_change=1e-9, history_size=100, line_search_fn=None
+        self,
+        params,
+        lr=1,
+        max_iter=20,
+        max_eval=None,
+        tolerance_grad=1e-7,
+        tolerance_change=1e-9,
+        history_size=100,
+        line_search_fn=None,
     ):
         check_not_negative(lr=lr)
         if line_search_fn not in (None, "strong_wolfe"):
@@ -97,12 +117,17 @@ class LBFGS(Optimizer):
             },
         )
         if len(self.param_groups) != 1:
-            raise ValueError("LBFGS makes one vector of its parameters, and takes one group of options")
+            raise ValueError(
+                "LBFGS makes one vector of its parameters, and takes one group of options"
+            )
 
     def _gradient(self):
         """All gradients as one vector."""
         return gramme.cat(
-            [(gramme.zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1) for p in self.param_groups[0]["params"]]
+            [
+                (gramme.zeros_like(p) if p.grad is None else p.grad.detach()).reshape(-1)
+                for p in self.param_groups[0]["params"]
+            ]
         )
 
     def _move(self, places, direction, t):
@@ -115,7 +140,9 @@ class LBFGS(Optimizer):
 
     def _step(self, closure=None):
         if closure is None:
-            raise TypeError("LBFGS.step() needs a closure, which computes the loss and its gradients again")
+            raise TypeError(
+                "LBFGS.step() needs a closure, which computes the loss and its gradients again"
+            )
         with no_grad():
             return self._iterate(closure)
 
@@ -156,7 +183,9 @@ class LBFGS(Optimizer):
                 return Point(t, value, there, (there @ direction).item())
 
             if group["line_search_fn"] == "strong_wolfe":
-                point = strong_wolfe(at, Point(0.0, loss, gradient, slope), t, group["tolerance_change"] / largest)
+                point = strong_wolfe(
+                    at, Point(0.0, loss, gradient, slope), t, group["tolerance_change"] / largest
+                )
                 self._move(places, direction, point.t)
             elif iteration < group["max_iter"]:
                 point = at(t)
@@ -165,12 +194,17 @@ class LBFGS(Optimizer):
                 point = Point(t, loss, gradient, slope)
             state["previous"] = (gradient, direction * point.t)
             change, loss, gradient = abs(point.loss - loss), point.loss, point.gradient
-            if evaluations >= group["max_eval"] or largest * abs(point.t) <= group["tolerance_change"] or change < group["tolerance_change"]:
+            if (
+                evaluations >= group["max_eval"]
+                or largest * abs(point.t) <= group["tolerance_change"]
+                or change < group["tolerance_change"]
+            ):
                 break
         return first
 
     def _direction(self, state, gradient):
-        """Minus the inverse Hessian, as the past steps know it, times the gradient: two loops over them (algorithm 7.4)."""
+        """Minus the inverse Hessian, as the past steps know it, times the gradient: two loops over
+        them (algorithm 7.4)."""
         steps, changes = state["steps"], state["changes"]
         if "previous" in state:
             before, step = state.pop("previous")
@@ -178,7 +212,10 @@ class LBFGS(Optimizer):
             if (change @ step).item() > 1e-10:  # else the Hessian would not stay positive
                 steps.append(step)
                 changes.append(change)
-                del steps[: -self.param_groups[0]["history_size"]], changes[: -self.param_groups[0]["history_size"]]
+                del (
+                    steps[: -self.param_groups[0]["history_size"]],
+                    changes[: -self.param_groups[0]["history_size"]],
+                )
         direction = -gradient
         if not steps:
             return direction

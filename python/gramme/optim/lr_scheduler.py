@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of learning rates, with torch's names and formulas.
 
-A schedule changes group["lr"] when its step() is called: it is made at epoch 0, and each step() is one epoch on.  get_lr() computes
-the next rates from the present ones, so that schedules of one optimizer multiply; _closed() computes them from those at the start,
-where there is such a formula, for step(epoch).  A rate that is a tensor is written in place: a compiled step reads it anew each time.
+A schedule changes group["lr"] when its step() is called: it is made at epoch 0, and each step() is
+one epoch on.  get_lr() computes the next rates from the present ones, so that schedules of one
+optimizer multiply; _closed() computes them from those at the start, where there is such a formula,
+for step(epoch).  A rate that is a tensor is written in place: a compiled step reads it anew each
+time.
 """
 
 import math
@@ -13,8 +15,10 @@ from collections import Counter
 from gramme._core import Tensor
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR",
-    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts",
+    "CyclicLR", "ExponentialLR", "LRScheduler", "LambdaLR",
+    "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR", "PolynomialLR",
+    "ReduceLROnPlateau", "SequentialLR", "StepLR",
 ]  # fmt: skip
 
 
@@ -32,15 +36,20 @@ def _put(group, name, value):
 
 def _each(optimizer, name, value):
     """One value for each group."""
-    values = list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
+    values = (
+        list(value) if isinstance(value, (list, tuple)) else [value] * len(optimizer.param_groups)
+    )
     if len(values) != len(optimizer.param_groups):
-        raise ValueError(f"{name} has {len(values)} values, and the optimizer has {len(optimizer.param_groups)} groups")
+        raise ValueError(
+            f"{name} has {len(values)} values, and the optimizer has {len(optimizer.param_groups)} "
+            "groups"
+        )
     return values
 
 
 class LRScheduler:
-    """Base of all schedules: a subclass defines get_lr().  last_epoch -1 starts anew; another one goes on from there, for an
-    optimizer whose groups have an "initial_lr"."""
+    """Base of all schedules: a subclass defines get_lr().  last_epoch -1 starts anew; another one
+    goes on from there, for an optimizer whose groups have an "initial_lr"."""
 
     def __init__(self, optimizer, last_epoch=-1):
         from gramme.optim.optimizer import Optimizer
@@ -52,7 +61,10 @@ class LRScheduler:
             if last_epoch == -1:
                 group.setdefault("initial_lr", _copied(group["lr"]))
             elif "initial_lr" not in group:
-                raise KeyError(f"group {i} has no 'initial_lr': to go on at epoch {last_epoch}, load the optimizer's state first")
+                raise KeyError(
+                    f"group {i} has no 'initial_lr': to go on at epoch {last_epoch}, load the "
+                    "optimizer's state first"
+                )
         self.base_lrs = [_copied(group["initial_lr"]) for group in optimizer.param_groups]
         self.last_epoch = last_epoch
         self._begin()
@@ -81,7 +93,9 @@ class LRScheduler:
         """Sets the rates of the next epoch, or of a given one."""
         self._step_count += 1
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
-        self._set(self._closed() if epoch is not None and self._closed is not None else self.get_lr())
+        self._set(
+            self._closed() if epoch is not None and self._closed is not None else self.get_lr()
+        )
 
     def _set(self, rates):
         for group, rate in zip(self.optimizer.param_groups, rates):
@@ -93,12 +107,14 @@ class LRScheduler:
         return {name: value for name, value in vars(self).items() if name != "optimizer"}
 
     def load_state_dict(self, state_dict):
-        """Takes over what state_dict() returned.  The optimizer's own state has the rates themselves."""
+        """Takes over what state_dict() returned.  The optimizer's own state has the rates
+        themselves."""
         vars(self).update(state_dict)
 
 
 class _WithFunctions(LRScheduler):
-    """A function of the epoch for each group.  Functions are not part of state_dict(), what objects that are called hold is."""
+    """A function of the epoch for each group.  Functions are not part of state_dict(), what objects
+    that are called hold is."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         self.lr_lambdas = _each(optimizer, "lr_lambda", lr_lambda)
@@ -106,11 +122,15 @@ class _WithFunctions(LRScheduler):
 
     def state_dict(self):
         state = super().state_dict()
-        state["lr_lambdas"] = [dict(vars(f)) if not callable_by_name(f) else None for f in self.lr_lambdas]
+        state["lr_lambdas"] = [
+            dict(vars(f)) if not callable_by_name(f) else None for f in self.lr_lambdas
+        ]
         return state
 
     def load_state_dict(self, state_dict):
-        super().load_state_dict({name: value for name, value in state_dict.items() if name != "lr_lambdas"})
+        super().load_state_dict(
+            {name: value for name, value in state_dict.items() if name != "lr_lambdas"}
+        )
         for function, state in zip(self.lr_lambdas, state_dict["lr_lambdas"]):
             if state is not None:
                 vars(function).update(state)
@@ -147,7 +167,11 @@ class StepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
-        return self._scaled(self.gamma) if self.last_epoch and self.last_epoch % self.step_size == 0 else self._rates()
+        return (
+            self._scaled(self.gamma)
+            if self.last_epoch and self.last_epoch % self.step_size == 0
+            else self._rates()
+        )
 
     def _closed(self):
         return [base * self.gamma ** (self.last_epoch // self.step_size) for base in self.base_lrs]
@@ -165,7 +189,10 @@ class MultiStepLR(LRScheduler):
         return self._scaled(self.gamma**times) if times else self._rates()
 
     def _closed(self):
-        return [base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch) for base in self.base_lrs]
+        return [
+            base * self.gamma ** bisect_right(sorted(self.milestones.elements()), self.last_epoch)
+            for base in self.base_lrs
+        ]
 
 
 class ConstantLR(LRScheduler):
@@ -180,16 +207,26 @@ class ConstantLR(LRScheduler):
     def get_lr(self):
         if self.last_epoch == 0:
             return self._scaled(self.factor)
-        return self._scaled(1.0 / self.factor) if self.last_epoch == self.total_iters else self._rates()
+        return (
+            self._scaled(1.0 / self.factor)
+            if self.last_epoch == self.total_iters
+            else self._rates()
+        )
 
     def _closed(self):
-        return [base * (self.factor if self.last_epoch < self.total_iters else 1.0) for base in self.base_lrs]
+        return [
+            base * (self.factor if self.last_epoch < self.total_iters else 1.0)
+            for base in self.base_lrs
+        ]
 
 
 class LinearLR(LRScheduler):
-    """Multiplied by a factor that goes from start_factor to end_factor in total_iters epochs, in equal parts."""
+    """Multiplied by a factor that goes from start_factor to end_factor in total_iters epochs, in
+    equal parts."""
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1):
+    def __init__(
+        self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5, last_epoch=-1
+    ):
         if not 0 < start_factor <= 1:
             raise ValueError(f"start_factor must be above 0 and at most 1, and is {start_factor}")
         if not 0 <= end_factor <= 1:
@@ -203,11 +240,15 @@ class LinearLR(LRScheduler):
         if self.last_epoch > self.total_iters:
             return self._rates()
         slope = self.end_factor - self.start_factor
-        return self._scaled(1.0 + slope / (self.total_iters * self.start_factor + (self.last_epoch - 1) * slope))
+        return self._scaled(
+            1.0 + slope / (self.total_iters * self.start_factor + (self.last_epoch - 1) * slope)
+        )
 
     def _closed(self):
         slope = self.end_factor - self.start_factor
-        factor = self.start_factor + slope * min(self.total_iters, self.last_epoch) / self.total_iters
+        factor = (
+            self.start_factor + slope * min(self.total_iters, self.last_epoch) / self.total_iters
+        )
         return [base * factor for base in self.base_lrs]
 
 
@@ -235,7 +276,9 @@ class PolynomialLR(LRScheduler):
     def get_lr(self):
         if self.last_epoch == 0 or self.last_epoch > self.total_iters:
             return self._rates()
-        factor = (1.0 - self.last_epoch / self.total_iters) / (1.0 - (self.last_epoch - 1) / self.total_iters)
+        factor = (1.0 - self.last_epoch / self.total_iters) / (
+            1.0 - (self.last_epoch - 1) / self.total_iters
+        )
         return self._scaled(factor**self.power)
 
     def _closed(self):
@@ -244,7 +287,8 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """From the first rate to eta_min and back, half a cosine of T_max epochs each way (Loshchilov and Hutter 2017, without restarts)."""
+    """From the first rate to eta_min and back, half a cosine of T_max epochs each way (Loshchilov
+    and Hutter 2017, without restarts)."""
 
     def __init__(self, optimizer, T_max, eta_min=0.0, last_epoch=-1):
         self.T_max, self.eta_min = T_max, eta_min
@@ -256,10 +300,16 @@ class CosineAnnealingLR(LRScheduler):
             return self._rates()
         if self._step_count == 1:
             return self._closed()
-        if (epoch - 1 - length) % (2 * length) == 0:  # the rate before was eta_min, of which nothing can be multiplied
+        if (epoch - 1 - length) % (
+            2 * length
+        ) == 0:  # the rate before was eta_min, of which nothing can be multiplied
             rise = (1 - math.cos(math.pi / length)) / 2
-            return [rate + (base - least) * rise for rate, base in zip(self._rates(), self.base_lrs)]
-        factor = (1 + math.cos(math.pi * epoch / length)) / (1 + math.cos(math.pi * (epoch - 1) / length))
+            return [
+                rate + (base - least) * rise for rate, base in zip(self._rates(), self.base_lrs)
+            ]
+        factor = (1 + math.cos(math.pi * epoch / length)) / (
+            1 + math.cos(math.pi * (epoch - 1) / length)
+        )
         return [factor * (rate - least) + least for rate in self._rates()]
 
     def _closed(self):
@@ -268,7 +318,8 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Half a cosine from the first rate to eta_min in T_0 epochs, and again, each T_mult times as long (Loshchilov and Hutter 2017).
+    """Half a cosine from the first rate to eta_min in T_0 epochs, and again, each T_mult times as
+    long (Loshchilov and Hutter 2017).
 
     step(epoch) takes fractions of epochs, too.
     """
@@ -278,7 +329,13 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             raise ValueError(f"T_0 must be a positive integer, and is {T_0}")
         if not isinstance(T_mult, int) or T_mult < 1:
             raise ValueError(f"T_mult must be an integer of at least 1, and is {T_mult}")
-        self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = T_0, T_0, T_mult, eta_min, last_epoch
+        self.T_0, self.T_i, self.T_mult, self.eta_min, self.T_cur = (
+            T_0,
+            T_0,
+            T_mult,
+            eta_min,
+            last_epoch,
+        )
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self):
@@ -318,18 +375,23 @@ class _Momentum:
 
 
 class CyclicLR(LRScheduler):
-    """Up from base_lr to max_lr in step_size_up steps, down in step_size_down, and again (Smith 2017); momentum the other way.
+    """Up from base_lr to max_lr in step_size_up steps, down in step_size_down, and again (Smith
+    2017); momentum the other way.
 
-    mode: "triangular", "triangular2" (each cycle half as high), "exp_range" (gamma ** step as high); or scale_fn, of the cycle's or
-    the step's number as scale_mode says.
+    mode: "triangular", "triangular2" (each cycle half as high), "exp_range" (gamma ** step as
+    high); or scale_fn, of the cycle's or the step's number as scale_mode says.
     """
 
     def __init__(
-        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None,
+        self, optimizer, base_lr, max_lr, step_size_up=2000, step_size_down=None, mode="triangular",
+        gamma=1.0, scale_fn=None,
         scale_mode="cycle", cycle_momentum=True, base_momentum=0.8, max_momentum=0.9, last_epoch=-1,
     ):  # fmt: skip
         if scale_fn is None and mode not in ("triangular", "triangular2", "exp_range"):
-            raise ValueError(f"mode is 'triangular', 'triangular2' or 'exp_range', not {mode!r}; or give scale_fn")
+            raise ValueError(
+                f"mode is 'triangular', 'triangular2' or 'exp_range', not {mode!r}; or give "
+                "scale_fn"
+            )
         base_lrs = _each(optimizer, "base_lr", base_lr)
         if last_epoch == -1:
             for group, rate in zip(optimizer.param_groups, base_lrs):
@@ -340,7 +402,9 @@ class CyclicLR(LRScheduler):
         self.total_size = float(step_size_up + step_size_down)
         self.step_ratio = step_size_up / self.total_size
         self.mode, self.gamma, self._scale_fn = mode, gamma, scale_fn
-        self.scale_mode = scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        self.scale_mode = (
+            scale_mode if scale_fn is not None else "iterations" if mode == "exp_range" else "cycle"
+        )
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             self._momentum = _Momentum(optimizer)
@@ -363,13 +427,19 @@ class CyclicLR(LRScheduler):
         place = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
         scale = place * self.scale_fn(cycle if self.scale_mode == "cycle" else self.last_epoch)
         if self.cycle_momentum:
-            for group, low, high in zip(self.optimizer.param_groups, self.base_momentums, self.max_momentums):
+            for group, low, high in zip(
+                self.optimizer.param_groups, self.base_momentums, self.max_momentums
+            ):
                 self._momentum.put(group, high - (high - low) * scale)
         return [low + (high - low) * scale for low, high in zip(self.base_lrs, self.max_lrs)]
 
     def state_dict(self):
         """All but the optimizer and scale_fn."""
-        return {name: value for name, value in super().state_dict().items() if name not in ("_momentum", "_scale_fn")}
+        return {
+            name: value
+            for name, value in super().state_dict().items()
+            if name not in ("_momentum", "_scale_fn")
+        }
 
 
 def _cosine(start, end, part):
@@ -381,22 +451,27 @@ def _line(start, end, part):
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle (Smith and Topin 2018): up from max_lr / div_factor to max_lr in pct_start of the steps, then down to 1/final_div_factor
-    of the first rate; with three_phase first down as it came up.  Momentum the other way.  total_steps, or epochs and steps_per_epoch.
+    """One cycle (Smith and Topin 2018): up from max_lr / div_factor to max_lr in pct_start of the
+    steps, then down to 1/final_div_factor of the first rate; with three_phase first down as it came
+    up.  Momentum the other way.  total_steps, or epochs and steps_per_epoch.
 
     Errors: ValueError for more steps than those.
     """
 
     def __init__(
-        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos",
-        cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0, final_div_factor=1e4, three_phase=False, last_epoch=-1,
+        self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+        final_div_factor=1e4, three_phase=False, last_epoch=-1,
     ):  # fmt: skip
         if total_steps is None:
             if epochs is None or steps_per_epoch is None:
                 raise ValueError("give total_steps, or epochs and steps_per_epoch")
             total_steps = epochs * steps_per_epoch
         if not isinstance(total_steps, int) or total_steps <= 0:
-            raise ValueError(f"the number of steps must be a positive integer, and is {total_steps}")
+            raise ValueError(
+                f"the number of steps must be a positive integer, and is {total_steps}"
+            )
         if not 0 <= pct_start <= 1:
             raise ValueError(f"pct_start must be between 0 and 1, and is {pct_start}")
         if anneal_strategy not in ("cos", "linear"):
@@ -405,13 +480,31 @@ class OneCycleLR(LRScheduler):
         # (last step, rate before, after, momentum before, after): names of options of a group
         if three_phase:
             self._phases = [
-                (pct_start * total_steps - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
-                (2 * pct_start * total_steps - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (
+                    pct_start * total_steps - 1,
+                    "initial_lr",
+                    "max_lr",
+                    "max_momentum",
+                    "base_momentum",
+                ),
+                (
+                    2 * pct_start * total_steps - 2,
+                    "max_lr",
+                    "initial_lr",
+                    "base_momentum",
+                    "max_momentum",
+                ),
                 (total_steps - 1, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
             ]
         else:
             self._phases = [
-                (pct_start * total_steps - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
+                (
+                    pct_start * total_steps - 1,
+                    "initial_lr",
+                    "max_lr",
+                    "max_momentum",
+                    "base_momentum",
+                ),
                 (total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
         self.cycle_momentum = cycle_momentum
@@ -423,7 +516,10 @@ class OneCycleLR(LRScheduler):
                 group["max_lr"] = most
                 group["min_lr"] = group["initial_lr"] / final_div_factor
             if cycle_momentum:
-                pairs = zip(_each(optimizer, "base_momentum", base_momentum), _each(optimizer, "max_momentum", max_momentum))
+                pairs = zip(
+                    _each(optimizer, "base_momentum", base_momentum),
+                    _each(optimizer, "max_momentum", max_momentum),
+                )
                 for group, (low, high) in zip(optimizer.param_groups, pairs):
                     self._momentum.put(group, high)
                     group["base_momentum"], group["max_momentum"] = low, high
@@ -443,7 +539,9 @@ class OneCycleLR(LRScheduler):
         part = (step - start) / (end - start) if end != start else 1.0
         if self.cycle_momentum:
             for group in self.optimizer.param_groups:
-                self._momentum.put(group, anneal(group[momentum_before], group[momentum_after], part))
+                self._momentum.put(
+                    group, anneal(group[momentum_before], group[momentum_after], part)
+                )
         return [anneal(group[before], group[after], part) for group in self.optimizer.param_groups]
 
     def state_dict(self):
@@ -451,13 +549,24 @@ class OneCycleLR(LRScheduler):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """Multiplied by factor when step(metric) saw no better metric for more than `patience` epochs, then `cooldown` epochs do not count.
+    """Multiplied by factor when step(metric) saw no better metric for more than `patience` epochs,
+    then `cooldown` epochs do not count.
 
-    mode: "min" or "max" is better, by `threshold`, relative ("rel") or absolute ("abs"); rates stay above min_lr and change by more than eps.
+    mode: "min" or "max" is better, by `threshold`, relative ("rel") or absolute ("abs"); rates stay
+    above min_lr and change by more than eps.
     """
 
     def __init__(
-        self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4, threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
     ):
         if factor >= 1:
             raise ValueError(f"factor must be below 1, and is {factor}")
@@ -467,7 +576,12 @@ class ReduceLROnPlateau(LRScheduler):
             raise ValueError(f"threshold_mode is 'rel' or 'abs', not {threshold_mode!r}")
         self.optimizer = optimizer
         self.mode, self.factor, self.patience = mode, factor, patience
-        self.threshold, self.threshold_mode, self.cooldown, self.eps = threshold, threshold_mode, cooldown, eps
+        self.threshold, self.threshold_mode, self.cooldown, self.eps = (
+            threshold,
+            threshold_mode,
+            cooldown,
+            eps,
+        )
         self.min_lrs = _each(optimizer, "min_lr", min_lr)
         self.last_epoch = 0
         self._last_lr = [_copied(rate) for rate in self._rates()]
@@ -510,17 +624,27 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 class SequentialLR(LRScheduler):
-    """Several schedules of one optimizer, one after the other: milestones are the epochs at which the next one begins."""
+    """Several schedules of one optimizer, one after the other: milestones are the epochs at which
+    the next one begins."""
 
     def __init__(self, optimizer, schedulers, milestones, last_epoch=-1):
         if not schedulers or len(milestones) != len(schedulers) - 1:
-            raise ValueError(f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not {len(milestones)}")
+            raise ValueError(
+                f"{len(schedulers)} schedules need {len(schedulers) - 1} milestones, not "
+                f"{len(milestones)}"
+            )
         for schedule in schedulers:
             if schedule.optimizer is not optimizer:
                 raise ValueError("all schedules must be of the optimizer that is given")
             if isinstance(schedule, ReduceLROnPlateau):
-                raise ValueError("ReduceLROnPlateau needs a metric at each step, and cannot be one of a sequence")
-        self.optimizer, self.milestones, self.last_epoch = optimizer, list(milestones), last_epoch + 1
+                raise ValueError(
+                    "ReduceLROnPlateau needs a metric at each step, and cannot be one of a sequence"
+                )
+        self.optimizer, self.milestones, self.last_epoch = (
+            optimizer,
+            list(milestones),
+            last_epoch + 1,
+        )
         self._schedulers = list(schedulers)
         for group in optimizer.param_groups:  # all have begun, and only the first one should have
             _put(group, "lr", group["initial_lr"])
@@ -574,12 +698,18 @@ class ChainedScheduler(LRScheduler):
 
 
 def _with_parts(schedule):
-    state = {name: value for name, value in vars(schedule).items() if name not in ("optimizer", "_schedulers")}
+    state = {
+        name: value
+        for name, value in vars(schedule).items()
+        if name not in ("optimizer", "_schedulers")
+    }
     state["_schedulers"] = [part.state_dict() for part in schedule._schedulers]
     return state
 
 
 def _load_parts(schedule, state_dict):
-    vars(schedule).update({name: value for name, value in state_dict.items() if name != "_schedulers"})
+    vars(schedule).update(
+        {name: value for name, value in state_dict.items() if name != "_schedulers"}
+    )
     for part, state in zip(schedule._schedulers, state_dict["_schedulers"]):
         part.load_state_dict(state)

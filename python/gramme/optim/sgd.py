@@ -5,12 +5,24 @@ from gramme.optim.optimizer import Optimizer, check_hints, check_not_negative
 
 
 class SGD(Optimizer):
-    """SGD(params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False)
+    """SGD(params, lr=0.001, momentum=0, dampening=0, weight_decay=0, nesterov=False, *,
+    maximize=False)
 
     Errors: ValueError for a negative option, or for nesterov without momentum or with dampening.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, **hints):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        **hints
+    ):
         check_not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         check_hints(hints)
         if nesterov and (momentum <= 0 or dampening != 0):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages of weights along the way of training (Izmailov et al., "Averaging Weights Leads to Wider Optima", 2018)."""
+"""Averages of weights along the way of training (Izmailov et al., "Averaging Weights Leads to Wider
+Optima", 2018)."""
 
 import math
 from copy import deepcopy
@@ -11,7 +12,8 @@ from gramme.optim.lr_scheduler import LRScheduler
 
 
 def get_ema_avg_fn(decay=0.999):
-    """An avg_fn of AveragedModel: decay of the average, and the rest of the new value.  Errors: ValueError for a decay outside [0, 1]."""
+    """An avg_fn of AveragedModel: decay of the average, and the rest of the new value.  Errors:
+    ValueError for a decay outside [0, 1]."""
     if not 0 <= decay <= 1:
         raise ValueError(f"decay is between 0 and 1, not {decay!r}")
 
@@ -53,10 +55,12 @@ def get_swa_multi_avg_fn():
 
 
 class AveragedModel(Module):
-    """A copy of the model whose parameters are averages of those that update_parameters() was given.
+    """A copy of the model whose parameters are averages of those that update_parameters() was
+    given.
 
-    avg_fn(averaged, new, n_averaged): the next average; None: the mean of all.  multi_avg_fn(averaged, new, n_averaged): the same of lists of
-    floating tensors, in place.  use_buffers: buffers are averaged, too, else copied.  Errors: ValueError for both functions.
+    avg_fn(averaged, new, n_averaged): the next average; None: the mean of all.
+    multi_avg_fn(averaged, new, n_averaged): the same of lists of floating tensors, in place.
+    use_buffers: buffers are averaged, too, else copied.  Errors: ValueError for both functions.
     """
 
     def __init__(self, model, device=None, avg_fn=None, multi_avg_fn=None, use_buffers=False):
@@ -83,7 +87,9 @@ class AveragedModel(Module):
             pairs = list(zip(self._values(self.module), self._values(model)))
             if n and self.multi_avg_fn is not None:
                 both = [pair for pair in pairs if pair[0].is_floating_point()]
-                self.multi_avg_fn([own for own, _ in both], [new for _, new in both], self.n_averaged)
+                self.multi_avg_fn(
+                    [own for own, _ in both], [new for _, new in both], self.n_averaged
+                )
                 pairs = [pair for pair in pairs if not pair[0].is_floating_point()]
             for own, new in pairs:
                 if n == 0 or not own.is_floating_point():
@@ -99,7 +105,8 @@ class AveragedModel(Module):
 
 
 def update_bn(loader, model, device=None):
-    """The running values of all BatchNorms are computed anew: means over the batches of loader, which are inputs, or lists that begin with one."""
+    """The running values of all BatchNorms are computed anew: means over the batches of loader,
+    which are inputs, or lists that begin with one."""
     norms = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not norms:
         return
@@ -118,14 +125,19 @@ def update_bn(loader, model, device=None):
 
 
 class SWALR(LRScheduler):
-    """The rate goes to swa_lr within anneal_epochs steps, along a cosine ("cos") or a line ("linear"), and stays there."""
+    """The rate goes to swa_lr within anneal_epochs steps, along a cosine ("cos") or a line
+    ("linear"), and stays there."""
 
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos", last_epoch=-1):
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(f"anneal_strategy is 'cos' or 'linear', not {anneal_strategy!r}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs is an int that is not negative, not {anneal_epochs!r}")
-        rates = list(swa_lr) if isinstance(swa_lr, (list, tuple)) else [swa_lr] * len(optimizer.param_groups)
+        rates = (
+            list(swa_lr)
+            if isinstance(swa_lr, (list, tuple))
+            else [swa_lr] * len(optimizer.param_groups)
+        )
         for rate, group in zip(rates, optimizer.param_groups):
             group["swa_lr"] = rate
         self.anneal_epochs, self.anneal_strategy = anneal_epochs, anneal_strategy
@@ -141,7 +153,12 @@ class SWALR(LRScheduler):
         before, now = self._share(max(0, step - 1)), self._share(step)
         rates = []
         for group in self.optimizer.param_groups:
-            # The rate at the start, from the present one; where the end is reached it does not matter.
-            first = group["swa_lr"] if before == 1 else (group["lr"] - group["swa_lr"] * before) / (1 - before)
+            # The rate at the start, from the present one; where the end is reached it does not
+            # matter.
+            first = (
+                group["swa_lr"]
+                if before == 1
+                else (group["lr"] - group["swa_lr"] * before) / (1 - before)
+            )
             rates.append(group["swa_lr"] * now + first * (1 - now))
         return rates

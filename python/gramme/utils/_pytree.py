@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees: tuples, lists, dicts and what a program registers, taken apart into leaves and a TreeSpec, and put together again.
+"""Trees: tuples, lists, dicts and what a program registers, taken apart into leaves and a TreeSpec,
+and put together again.
 
-A value whose exact type is not registered is a leaf; so are None, sets and strings.  The order of the leaves is the containers' own: a dict's is
-that in which its keys came.
+A value whose exact type is not registered is a leaf; so are None, sets and strings.  The order of
+the leaves is the containers' own: a dict's is that in which its keys came.
 """
 
 import dataclasses
@@ -75,8 +76,9 @@ def key_get(obj, kp):
 
 
 class NodeDef(NamedTuple):
-    """How a container's type is taken apart: flatten_fn(value) returns (children, context), unflatten_fn(children, context) the value;
-    flatten_with_keys_fn(value), or None, returns ([(key, child), ...], context)."""
+    """How a container's type is taken apart: flatten_fn(value) returns (children, context),
+    unflatten_fn(children, context) the value; flatten_with_keys_fn(value), or None, returns ([(key,
+    child), ...], context)."""
 
     type: Any
     flatten_fn: Any
@@ -90,11 +92,14 @@ BUILTIN_TYPES = frozenset({tuple, list, dict, namedtuple, OrderedDict, defaultdi
 
 
 def register_pytree_node(
-    cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None, from_dumpable_context=None, flatten_with_keys_fn=None
+    cls, flatten_fn, unflatten_fn, *, serialized_type_name=None, to_dumpable_context=None,
+    from_dumpable_context=None, flatten_with_keys_fn=None
 ):  # fmt: skip
-    """From now on values of exactly this class are taken apart and put together by these functions (see NodeDef).
+    """From now on values of exactly this class are taken apart and put together by these functions
+    (see NodeDef).
 
-    The other keywords say how a TreeSpec is written to a file, which is not done here; they are taken and change nothing.
+    The other keywords say how a TreeSpec is written to a file, which is not done here; they are
+    taken and change nothing.
     Errors: TypeError for what is no class, ValueError for a class that is registered already.
     """
     if not isinstance(cls, type):
@@ -104,7 +109,9 @@ def register_pytree_node(
     SUPPORTED_NODES[cls] = NodeDef(cls, flatten_fn, unflatten_fn, flatten_with_keys_fn)
 
 
-def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None, **named):
+def _register_pytree_node(
+    cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_from_str_fn=None, **named
+):
     """register_pytree_node() by its older name."""
     register_pytree_node(cls, flatten_fn, unflatten_fn, **named)
 
@@ -112,11 +119,14 @@ def _register_pytree_node(cls, flatten_fn, unflatten_fn, to_str_fn=None, maybe_f
 def register_dataclass(cls, *, field_names=None, drop_field_names=None, serialized_type_name=None):
     """Registers a dataclass: its children are the fields, by the order of their definition.
 
-    field_names: the fields that are children; None: all that __init__ takes, but those of drop_field_names.
+    field_names: the fields that are children; None: all that __init__ takes, but those of
+    drop_field_names.
     """
     if field_names is None:
         if not dataclasses.is_dataclass(cls):
-            raise ValueError("register_dataclass() needs field_names for a class that is no dataclass")
+            raise ValueError(
+                "register_dataclass() needs field_names for a class that is no dataclass"
+            )
         field_names = [field.name for field in dataclasses.fields(cls) if field.init]
     names = [name for name in field_names if name not in (drop_field_names or ())]
 
@@ -131,11 +141,18 @@ def register_dataclass(cls, *, field_names=None, drop_field_names=None, serializ
     def unflatten(children, there):
         return cls(**dict(zip(there, children)))
 
-    register_pytree_node(cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=flatten_with_keys)
+    register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=serialized_type_name,
+        flatten_with_keys_fn=flatten_with_keys,
+    )
 
 
 def _deregister_pytree_node(cls):
-    """Values of the class are leaves again.  Errors: KeyError for a class that is not registered."""
+    """Values of the class are leaves again.  Errors: KeyError for a class that is not
+    registered."""
     del SUPPORTED_NODES[cls]
 
 
@@ -169,13 +186,24 @@ for _type, _flatten, _unflatten, _keys in (
 ):  # fmt: skip
     SUPPORTED_NODES[_type] = NodeDef(_type, _flatten, _unflatten, _keys)
 for _type in [getattr(return_types, _name) for _name in return_types.__all__]:
-    SUPPORTED_NODES[_type] = NodeDef(_type, lambda v: (list(v), None), lambda c, _, kind=_type: kind(c), lambda v: (_keys_of_sequence(v), None))
+    SUPPORTED_NODES[_type] = NodeDef(
+        _type,
+        lambda v: (list(v), None),
+        lambda c, _, kind=_type: kind(c),
+        lambda v: (_keys_of_sequence(v), None),
+    )
 del _type, _flatten, _unflatten, _keys
 
 
 def is_namedtuple_class(cls):
-    """True for a class that collections.namedtuple or typing.NamedTuple made, or a subclass of one."""
-    return isinstance(cls, type) and issubclass(cls, tuple) and isinstance(getattr(cls, "_fields", None), tuple) and hasattr(cls, "_make")
+    """True for a class that collections.namedtuple or typing.NamedTuple made, or a subclass of
+    one."""
+    return (
+        isinstance(cls, type)
+        and issubclass(cls, tuple)
+        and isinstance(getattr(cls, "_fields", None), tuple)
+        and hasattr(cls, "_make")
+    )
 
 
 def is_namedtuple_instance(obj):
@@ -204,8 +232,10 @@ def tree_is_leaf(tree, is_leaf=None):
 class TreeSpec:
     """A tree without its leaves.
 
-    type: the container's type, None for a leaf; collections.namedtuple for named tuples, whose class is the context.
-    context: what its flatten_fn said beside the children.  num_nodes, num_leaves, num_children: how many there are, the root counted.
+    type: the container's type, None for a leaf; collections.namedtuple for named tuples, whose
+    class is the context.
+    context: what its flatten_fn said beside the children.  num_nodes, num_leaves, num_children: how
+    many there are, the root counted.
     """
 
     __slots__ = ("type", "context", "_children", "num_nodes", "num_leaves", "num_children")
@@ -233,7 +263,10 @@ class TreeSpec:
         """The tree with these leaves.  Errors: ValueError for another number of them."""
         leaves = list(leaves)
         if len(leaves) != self.num_leaves:
-            raise ValueError(f"treespec.unflatten(leaves): there are {len(leaves)} leaves, and the tree has {self.num_leaves}: {self}")
+            raise ValueError(
+                f"treespec.unflatten(leaves): there are {len(leaves)} leaves, and the tree has "
+                f"{self.num_leaves}: {self}"
+            )
         return self._build(leaves, 0)[0]
 
     def _build(self, leaves, at):
@@ -246,7 +279,8 @@ class TreeSpec:
         return SUPPORTED_NODES[self.type].unflatten_fn(children, self.context), at
 
     def flatten_up_to(self, tree):
-        """The parts of a tree that stand where this one has leaves.  Errors: ValueError where it has another type, keys or number of children."""
+        """The parts of a tree that stand where this one has leaves.  Errors: ValueError where it
+        has another type, keys or number of children."""
         parts = []
         self._match(tree, parts)
         return parts
@@ -261,23 +295,38 @@ class TreeSpec:
             raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {kind!r}.")
         if dicts:
             keys = self.context[1] if self.type is defaultdict else self.context
-            missing, more = [key for key in keys if key not in tree], [key for key in tree if key not in keys]
+            missing, more = [key for key in keys if key not in tree], [
+                key for key in tree if key not in keys
+            ]
             if missing or more:
-                raise ValueError(f"Node keys mismatch; missing key(s): {missing}, unexpected key(s): {more}.")
+                raise ValueError(
+                    f"Node keys mismatch; missing key(s): {missing}, unexpected key(s): {more}."
+                )
             children = [tree[key] for key in keys]
         else:
             children, context = SUPPORTED_NODES[kind].flatten_fn(tree)
             if len(children) != self.num_children:
-                raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
-            if kind is not deque and context != self.context:  # how long a deque may grow does not matter
-                raise ValueError(f"Node context mismatch for custom node type {self.type!r}: {context!r} is not {self.context!r}.")
+                raise ValueError(
+                    f"Node arity mismatch; expected {self.num_children}, but got {len(children)}."
+                )
+            if (
+                kind is not deque and context != self.context
+            ):  # how long a deque may grow does not matter
+                raise ValueError(
+                    f"Node context mismatch for custom node type {self.type!r}: {context!r} is not "
+                    f"{self.context!r}."
+                )
         for child, spec in zip(children, self._children):
             spec._match(child, parts)
 
     def __eq__(self, other):
         if not isinstance(other, TreeSpec):
             return NotImplemented
-        return self.type is other.type and self.context == other.context and self._children == other._children
+        return (
+            self.type is other.type
+            and self.context == other.context
+            and self._children == other._children
+        )
 
     def __hash__(self):
         return hash((self.type, repr(self.context), tuple(self._children)))
@@ -285,7 +334,10 @@ class TreeSpec:
     def __repr__(self):
         if self.type is None:
             return "*"
-        return f"TreeSpec({self.type.__name__}, {self.context!r}, [{', '.join([repr(child) for child in self._children])}])"
+        return (
+            f"TreeSpec({self.type.__name__}, {self.context!r}, "
+            f"[{', '.join([repr(child) for child in self._children])}])"
+        )
 
 
 PyTreeSpec = TreeSpec
@@ -330,16 +382,20 @@ def _flatten_into(tree, leaves, is_leaf):
 
 
 def tree_flatten(tree, is_leaf=None):
-    """(leaves, spec) of a tree.  is_leaf: a function of a part; where it says True the part is a leaf."""
+    """(leaves, spec) of a tree.  is_leaf: a function of a part; where it says True the part is a
+    leaf."""
     leaves = []
     spec = _flatten_into(tree, leaves, is_leaf)
     return leaves, spec
 
 
 def tree_unflatten(leaves, treespec):
-    """The tree of a spec with these leaves, in order.  Errors: TypeError for what is no spec, ValueError for another number of leaves."""
+    """The tree of a spec with these leaves, in order.  Errors: TypeError for what is no spec,
+    ValueError for another number of leaves."""
     if not isinstance(treespec, TreeSpec):
-        raise TypeError(f"tree_unflatten(leaves, treespec): the second is a TreeSpec, not {treespec!r}")
+        raise TypeError(
+            f"tree_unflatten(leaves, treespec): the second is a TreeSpec, not {treespec!r}"
+        )
     return treespec.unflatten(leaves)
 
 
@@ -364,9 +420,11 @@ def tree_structure(tree, is_leaf=None):
 
 
 def tree_map(func, tree, *rests, is_leaf=None):
-    """The tree of func(leaf, ...), with what stands at the same places of the trees in `rests` beside each leaf.
+    """The tree of func(leaf, ...), with what stands at the same places of the trees in `rests`
+    beside each leaf.
 
-    Errors: ValueError for a tree in `rests` that has not the structure of the first down to its leaves.
+    Errors: ValueError for a tree in `rests` that has not the structure of the first down to its
+    leaves.
     """
     leaves, spec = tree_flatten(tree, is_leaf)
     columns = [leaves] + [spec.flatten_up_to(rest) for rest in rests]
@@ -380,16 +438,20 @@ def tree_map_(func, tree, *rests, is_leaf=None):
 
 
 def _chosen(what):
-    """A function of a leaf: whether it is of a type, of one of several, or one that a function says True of."""
+    """A function of a leaf: whether it is of a type, of one of several, or one that a function says
+    True of."""
     if isinstance(what, (type, tuple, types.UnionType)):
         return lambda leaf: isinstance(leaf, what)
     if callable(what):
         return what
-    raise TypeError("the first argument is a type, a tuple of types, a union or a function of a leaf")
+    raise TypeError(
+        "the first argument is a type, a tuple of types, a union or a function of a leaf"
+    )
 
 
 def map_only(type_or_types_or_pred, /):
-    """A decorator: the function is called for leaves of these types (or that a function says True of), others come back as they are."""
+    """A decorator: the function is called for leaves of these types (or that a function says True
+    of), others come back as they are."""
     chosen = _chosen(type_or_types_or_pred)
 
     def decorate(func):
@@ -403,7 +465,8 @@ def map_only(type_or_types_or_pred, /):
 
 
 def tree_map_only(type_or_types_or_pred, /, func, tree, is_leaf=None):
-    """tree_map() of the leaves of these types, or of those that a function says True of; the others stay as they are."""
+    """tree_map() of the leaves of these types, or of those that a function says True of; the others
+    stay as they are."""
     chosen = _chosen(type_or_types_or_pred)
     leaves, spec = tree_flatten(tree, is_leaf)
     return spec.unflatten([func(leaf) if chosen(leaf) else leaf for leaf in leaves])
@@ -427,12 +490,16 @@ def tree_any(pred, tree, is_leaf=None):
 
 def tree_all_only(type_or_types, /, pred, tree, is_leaf=None):
     """True if pred holds for all leaves of these types."""
-    return all([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, type_or_types)])
+    return all(
+        [pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, type_or_types)]
+    )
 
 
 def tree_any_only(type_or_types, /, pred, tree, is_leaf=None):
     """True if pred holds for a leaf of these types."""
-    return any([pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, type_or_types)])
+    return any(
+        [pred(leaf) for leaf in tree_leaves(tree, is_leaf) if isinstance(leaf, type_or_types)]
+    )
 
 
 # -- Trees with the ways to their leaves
@@ -445,7 +512,9 @@ def _paths_into(path, tree, found, is_leaf):
         return
     keyed = SUPPORTED_NODES[kind].flatten_with_keys_fn
     if keyed is None:
-        raise ValueError(f"there are no keys for {kind!r}: give register_pytree_node() a flatten_with_keys_fn")
+        raise ValueError(
+            f"there are no keys for {kind!r}: give register_pytree_node() a flatten_with_keys_fn"
+        )
     for key, child in keyed(tree)[0]:
         _paths_into(path + (key,), child, found, is_leaf)
 
@@ -465,7 +534,9 @@ def tree_flatten_with_path(tree, is_leaf=None):
 def tree_map_with_path(func, tree, *rests, is_leaf=None):
     """tree_map() of func(path, leaf, ...)."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
-    columns = [[path for path, _ in found], [leaf for _, leaf in found]] + [spec.flatten_up_to(rest) for rest in rests]
+    columns = [[path for path, _ in found], [leaf for _, leaf in found]] + [
+        spec.flatten_up_to(rest) for rest in rests
+    ]
     return spec.unflatten([func(*row) for row in zip(*columns)])
 
 
@@ -473,7 +544,8 @@ def tree_map_with_path(func, tree, *rests, is_leaf=None):
 
 
 def _broadcast_to_and_flatten(tree, treespec, is_leaf=None):
-    """Returns as many parts of a tree as the spec has leaves: a leaf of the tree stands for all below it.  None if the two do not fit."""
+    """Returns as many parts of a tree as the spec has leaves: a leaf of the tree stands for all
+    below it.  None if the two do not fit."""
     if treespec.type is None:
         return [tree] if tree_is_leaf(tree, is_leaf) else None
     if tree_is_leaf(tree, is_leaf):

@@ -7,5 +7,6 @@ __all__ = ["from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor):
-    """A capsule of the tensor's memory, for from_dlpack() of another library; it can be taken once."""
+    """A capsule of the tensor's memory, for from_dlpack() of another library; it can be taken
+    once."""
     return tensor.__dlpack__()

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of callbacks: what register_*_hook() of modules and optimizers keeps, and returns.
 
-Invariant: a list holds the handles themselves, in the order in which their hooks run; a handle that was removed is in no list.
+Invariant: a list holds the handles themselves, in the order in which their hooks run; a handle that
+was removed is in no list.
 """
 
 
 class RemovableHandle:
-    """What register_*_hook() returns; remove() takes the hook off.  Also a context, which removes it at its end."""
+    """What register_*_hook() returns; remove() takes the hook off.  Also a context, which removes
+    it at its end."""
 
     def __init__(self, hooks, hook, with_kwargs=False, always_call=False):
         self.hooks = hooks

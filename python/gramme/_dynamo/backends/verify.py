@@ -6,7 +6,8 @@ from gramme._dynamo.backends.registry import lookup_backend
 
 
 def _run(function, inputs):
-    """The results on copies of the inputs, with the random numbers that come next; these come again afterwards."""
+    """The results on copies of the inputs, with the random numbers that come next; these come again
+    afterwards."""
     state = gramme.get_rng_state()
     try:
         with gramme.no_grad():
@@ -24,7 +25,8 @@ def _same(a, b):
 
 
 def verified(backend):
-    """A back end that compares what `backend`, a name or a callable, makes of each graph with the graph: see gramme._dynamo.config."""
+    """A back end that compares what `backend`, a name or a callable, makes of each graph with the
+    graph: see gramme._dynamo.config."""
     name = backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
 
     def compile_graph(graph, example_inputs, **options):
@@ -33,7 +35,10 @@ def verified(backend):
         found = _run(made, example_inputs)
         for k, (want, got) in enumerate(zip(wanted, found, strict=True)):
             if not _same(want, got):
-                raise RuntimeError(f"incorrect results of backend {name}: result {k} of the graph is {got!r}, and {want!r} operation by operation")
+                raise RuntimeError(
+                    f"incorrect results of backend {name}: result {k} of the graph is {got!r}, and "
+                    f"{want!r} operation by operation"
+                )
         return made
 
     compile_graph.__name__ = name

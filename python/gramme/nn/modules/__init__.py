@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """torch's older paths to layers: gramme.nn.modules.linear.Linear is gramme.nn.Linear.
 
-A table says which file here stands for which of torch's.  A name that the file does not have, because another one has it, is that of gramme.nn.
+A table says which file here stands for which of torch's.  A name that the file does not have,
+because another one has it, is that of gramme.nn.
 """
 
 import importlib
@@ -10,13 +11,31 @@ import sys
 import gramme
 from gramme import _absent
 from gramme.nn import *  # noqa: F403
-from gramme.nn import activation, containers, conv, dropout, embedding, layers, lazy, loss, module, normalization, padding, pooling, rnn, sampling, transformer
+from gramme.nn import (
+    activation,
+    containers,
+    conv,
+    dropout,
+    embedding,
+    layers,
+    lazy,
+    loss,
+    module,
+    normalization,
+    padding,
+    pooling,
+    rnn,
+    sampling,
+    transformer,
+)
 from gramme.nn.module import Module
 
 utils = importlib.import_module(__name__ + ".utils")  # the star has brought gramme.nn.utils
 PLACES = {
-    "activation": activation, "batchnorm": normalization, "container": containers, "conv": conv, "dropout": dropout, "instancenorm": normalization,
-    "lazy": lazy, "linear": layers, "loss": loss, "module": module, "normalization": normalization, "padding": padding, "pooling": pooling, "rnn": rnn,
+    "activation": activation, "batchnorm": normalization, "container": containers, "conv": conv,
+    "dropout": dropout, "instancenorm": normalization,
+    "lazy": lazy, "linear": layers, "loss": loss, "module": module, "normalization": normalization,
+    "padding": padding, "pooling": pooling, "rnn": rnn,
     "sparse": embedding, "transformer": transformer, "upsampling": sampling,
 }  # fmt: skip
 globals().update(PLACES)

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""weight_norm and spectral_norm in the older style: a hook before each call computes the weight from other parameters.
+"""weight_norm and spectral_norm in the older style: a hook before each call computes the weight
+from other parameters.
 
-weight_norm: Salimans and Kingma 2016; spectral_norm: Miyato et al. 2018.  parametrizations.weight_norm is the newer form.
+weight_norm: Salimans and Kingma 2016; spectral_norm: Miyato et al. 2018.
+parametrizations.weight_norm is the newer form.
 """
 
 import gramme
@@ -58,7 +60,8 @@ class _Directions(_Rule):
 
 
 def weight_norm(module, name="weight", dim=0):
-    """The parameter becomes name_g, its lengths over all dimensions but dim, times the direction name_v; both are trained.  Returns the module."""
+    """The parameter becomes name_g, its lengths over all dimensions but dim, times the direction
+    name_v; both are trained.  Returns the module."""
     weight = getattr(module, name)
     rule = _Directions(name, dim)
     _attach(module, rule)
@@ -71,11 +74,14 @@ def weight_norm(module, name="weight", dim=0):
 
 def remove_weight_norm(module, name="weight"):
     """The parameter is itself again, with the present value."""
-    return _detach(module, name, _Directions, lambda rule, module: rule.weight_of(module), ("_g", "_v"))
+    return _detach(
+        module, name, _Directions, lambda rule, module: rule.weight_of(module), ("_g", "_v")
+    )
 
 
 class _Spectral(_Rule):
-    """weight / sigma; u and v follow the singular vectors by the power method, while the module trains."""
+    """weight / sigma; u and v follow the singular vectors by the power method, while the module
+    trains."""
 
     def __init__(self, name, n_power_iterations, dim, eps):
         super().__init__(name)
@@ -97,12 +103,15 @@ class _Spectral(_Rule):
 
 
 def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=None):
-    """The parameter becomes name_orig divided by its largest singular value, which buffers name_u and name_v follow.  Returns the module.
+    """The parameter becomes name_orig divided by its largest singular value, which buffers name_u
+    and name_v follow.  Returns the module.
 
     dim: of the rows; None: 1 for transposed convolutions, else 0.
     """
     if n_power_iterations <= 0:
-        raise ValueError(f"spectral_norm() needs at least one power iteration, not {n_power_iterations}")
+        raise ValueError(
+            f"spectral_norm() needs at least one power iteration, not {n_power_iterations}"
+        )
     weight = getattr(module, name)
     if dim is None:
         dim = 1 if type(module).__name__.startswith("ConvTranspose") else 0
@@ -112,11 +121,22 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
     delattr(module, name)
     setattr(module, name + "_orig", weight)
     for end, size in (("_u", rows), ("_v", columns)):
-        module.register_buffer(name + end, F.normalize(gramme.randn(size, dtype=weight.dtype, device=weight.device), dim=0, eps=eps))
+        module.register_buffer(
+            name + end,
+            F.normalize(
+                gramme.randn(size, dtype=weight.dtype, device=weight.device), dim=0, eps=eps
+            ),
+        )
     setattr(module, name, weight.detach())
     return module
 
 
 def remove_spectral_norm(module, name="weight"):
     """The parameter is itself again, with the present value."""
-    return _detach(module, name, _Spectral, lambda rule, module: rule.weight_of(module, iterate=False), ("_orig", "_u", "_v"))
+    return _detach(
+        module,
+        name,
+        _Spectral,
+        lambda rule, module: rule.weight_of(module, iterate=False),
+        ("_orig", "_u", "_v"),
+    )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters that are computed from others: module.weight becomes f(original) each time it is read.
 
-The module's class becomes a subclass in which the attribute is a property; the originals stand in module.parametrizations.NAME, where
-parameters() finds them.  Invariant: a module with parametrizations has a class of its own, and loses it with the last of them.
+The module's class becomes a subclass in which the attribute is a property; the originals stand in
+module.parametrizations.NAME, where parameters() finds them.  Invariant: a module with
+parametrizations has a class of its own, and loses it with the last of them.
 """
 
 from gramme.nn.containers import ModuleDict, ModuleList
@@ -11,7 +12,8 @@ from gramme.nn.parameter import Parameter
 
 
 class ParametrizationList(ModuleList):
-    """The functions of one parameter, applied in their order, and what they are applied to: original, or original0, original1 ..."""
+    """The functions of one parameter, applied in their order, and what they are applied to:
+    original, or original0, original1 ..."""
 
     def __init__(self, modules, original):
         super().__init__(modules)
@@ -40,13 +42,19 @@ class ParametrizationList(ModuleList):
 
 def _like(original, value):
     """A tensor as what the original is: a Parameter, or a plain tensor."""
-    return Parameter(value.detach().clone(), original.requires_grad) if isinstance(original, Parameter) else value
+    return (
+        Parameter(value.detach().clone(), original.requires_grad)
+        if isinstance(original, Parameter)
+        else value
+    )
 
 
 def is_parametrized(module, tensor_name=None):
     """Whether a parameter (None: any) of this module is computed."""
     table = getattr(module, "parametrizations", None)
-    return isinstance(table, ModuleDict) and (len(table) > 0 if tensor_name is None else tensor_name in table)
+    return isinstance(table, ModuleDict) and (
+        len(table) > 0 if tensor_name is None else tensor_name in table
+    )
 
 
 def _read(name):
@@ -59,8 +67,10 @@ def _own_class(module):
 
 
 def register_parametrization(module, tensor_name, parametrization, *, unsafe=False):
-    """module.tensor_name becomes parametrization(original).  A method right_inverse(value), if it has one, gives the original that the present
-    value is made of.  Errors: ValueError if the result has another shape (unless unsafe) or there is no such parameter."""
+    """module.tensor_name becomes parametrization(original).  A method right_inverse(value), if it
+    has one, gives the original that the present value is made of.  Errors: ValueError if the result
+    has another shape (unless unsafe) or there is no such parameter.
+    """
     if is_parametrized(module, tensor_name):
         table = module.parametrizations[tensor_name]
         table.append(parametrization)
@@ -71,7 +81,10 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
     computed = ParametrizationList([parametrization], original)
     value = computed()
     if not unsafe and (value.shape != original.shape or value.dtype != original.dtype):
-        raise ValueError(f"the parametrization makes {value.dtype} {list(value.shape)} of {original.dtype} {list(original.shape)}")
+        raise ValueError(
+            f"the parametrization makes {value.dtype} {list(value.shape)} of {original.dtype} "
+            f"{list(original.shape)}"
+        )
     if not is_parametrized(module):
         module.__class__ = _own_class(module)
         module.parametrizations = ModuleDict()
@@ -82,7 +95,8 @@ def register_parametrization(module, tensor_name, parametrization, *, unsafe=Fal
 
 
 def remove_parametrizations(module, tensor_name, leave_parametrized=True):
-    """The attribute becomes a parameter again: with the value that it has now, or else with the original."""
+    """The attribute becomes a parameter again: with the value that it has now, or else with the
+    original."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{type(module).__name__} has no parametrization of {tensor_name!r}")
     computed = module.parametrizations[tensor_name]
@@ -99,4 +113,10 @@ def remove_parametrizations(module, tensor_name, leave_parametrized=True):
     return module
 
 
-__all__ = ["Module", "ParametrizationList", "is_parametrized", "register_parametrization", "remove_parametrizations"]
+__all__ = [
+    "Module",
+    "ParametrizationList",
+    "is_parametrized",
+    "register_parametrization",
+    "remove_parametrizations",
+]

@@ -11,7 +11,8 @@ def parameters_to_vector(parameters):
 
 
 def vector_to_parameters(vec, parameters):
-    """Makes the parts of a vector the data of the parameters: they share its memory.  Errors: ValueError if it has another size."""
+    """Makes the parts of a vector the data of the parameters: they share its memory.  Errors:
+    ValueError if it has another size."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"the vector is a Tensor, not a {type(vec).__name__}")
     parameters = list(parameters)

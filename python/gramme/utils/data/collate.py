@@ -19,13 +19,21 @@ def default_convert(data):
         return {key: default_convert(value) for key, value in data.items()}
     if isinstance(data, Sequence) and not isinstance(data, (str, bytes)):
         made = [default_convert(value) for value in data]
-        return type(data)(*made) if hasattr(data, "_fields") else tuple(made) if isinstance(data, tuple) else made
+        return (
+            type(data)(*made)
+            if hasattr(data, "_fields")
+            else tuple(made)
+            if isinstance(data, tuple)
+            else made
+        )
     return data
 
 
 def default_collate(batch):
-    """A batch of samples: tensors and arrays are stacked, numbers become a tensor, tuples, lists and dicts are collated place by place
-    (tuples without names become lists), strings and bytes stay a list.  Errors: TypeError for other samples, RuntimeError if shapes or lengths differ."""
+    """A batch of samples: tensors and arrays are stacked, numbers become a tensor, tuples, lists
+    and dicts are collated place by place (tuples without names become lists), strings and bytes
+    stay a list.  Errors: TypeError for other samples, RuntimeError if shapes or lengths differ.
+    """
     first = batch[0]
     if isinstance(first, Tensor):
         return gramme.stack(list(batch), 0)
@@ -43,7 +51,13 @@ def default_collate(batch):
         return {key: default_collate([one[key] for one in batch]) for key in first}
     if isinstance(first, Sequence):
         if any(len(one) != len(first) for one in batch):
-            raise RuntimeError("the samples of a batch are of one length: these are " + ", ".join([str(len(one)) for one in batch]))
+            raise RuntimeError(
+                "the samples of a batch are of one length: these are "
+                + ", ".join([str(len(one)) for one in batch])
+            )
         made = [default_collate(list(values)) for values in zip(*batch)]
         return type(first)(*made) if hasattr(first, "_fields") else made
-    raise TypeError(f"samples are tensors, arrays, numbers, strings, or tuples, lists and dicts of them, not {type(first).__name__}: give a collate_fn")
+    raise TypeError(
+        "samples are tensors, arrays, numbers, strings, or tuples, lists and dicts of them, not "
+        f"{type(first).__name__}: give a collate_fn"
+    )

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """DataLoader: batches of a data set, made by the caller or by workers.
 
-Workers are threads: what they share needs no pipes, and reading, decompression and tensor functions let each other run.  Batches come in
-the order of the sampler, whoever made them, and an error is raised where its batch would have come.
+Workers are threads: what they share needs no pipes, and reading, decompression and tensor functions
+let each other run.  Batches come in the order of the sampler, whoever made them, and an error is
+raised where its batch would have come.
 """
 
 import collections
@@ -38,12 +39,16 @@ class _Everything:
 
 
 class DataLoader:
-    """DataLoader(dataset, batch_size=1, shuffle=False, ...): iterating gives batches of samples, as torch's does.
+    """DataLoader(dataset, batch_size=1, shuffle=False, ...): iterating gives batches of samples, as
+    torch's does.
 
-    sampler or batch_sampler give another order; batch_size None gives samples as they are.  collate_fn makes a batch of a list of
-    samples.  drop_last leaves out a last batch that is shorter.  num_workers threads make batches ahead, prefetch_factor each;
-    worker_init_fn (id) runs in each.  generator draws the order.  timeout, in seconds: how long a batch may take; 0: for ever.
-    pin_memory, multiprocessing_context, persistent_workers and in_order change nothing: batches always come in order.
+    sampler or batch_sampler give another order; batch_size None gives samples as they are.
+    collate_fn makes a batch of a list of samples.  drop_last leaves out a last batch that is
+    shorter.  num_workers threads make batches ahead, prefetch_factor each; worker_init_fn (id) runs
+    in each.  generator draws the order.  timeout, in seconds: how long a batch may take; 0: for
+    ever.
+    pin_memory, multiprocessing_context, persistent_workers and in_order change nothing: batches
+    always come in order.
     """
 
     __class_getitem__ = classmethod(GenericAlias)  # DataLoader[Tensor] says what its batches are
@@ -75,24 +80,52 @@ class DataLoader:
             raise ValueError("prefetch_factor is for workers, and num_workers is 0")
         if sampler is not None and shuffle:
             raise ValueError("a sampler is an order already: give it, or shuffle")
-        if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("a batch_sampler stands for batch_size, shuffle, sampler and drop_last")
+        if batch_sampler is not None and (
+            batch_size != 1 or shuffle or sampler is not None or drop_last
+        ):
+            raise ValueError(
+                "a batch_sampler stands for batch_size, shuffle, sampler and drop_last"
+            )
         if batch_size is None and drop_last:
             raise ValueError("without batches (batch_size=None) there is no last one to drop")
         iterable = isinstance(dataset, IterableDataset)
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):
-            raise ValueError("an IterableDataset has an order of its own: no shuffle, sampler or batch_sampler")
+            raise ValueError(
+                "an IterableDataset has an order of its own: no shuffle, sampler or batch_sampler"
+            )
         if batch_sampler is not None:
             batch_size = None
         elif sampler is None:
-            sampler = _Everything() if iterable else RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset)
+            sampler = (
+                _Everything()
+                if iterable
+                else RandomSampler(dataset, generator=generator)
+                if shuffle
+                else SequentialSampler(dataset)
+            )
         if batch_size is not None and batch_sampler is None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.dataset, self.batch_size, self.sampler, self.batch_sampler = dataset, batch_size, sampler, batch_sampler
-        self.num_workers, self.drop_last, self.timeout, self.worker_init_fn = num_workers, drop_last, timeout, worker_init_fn
-        self.generator, self.pin_memory, self.persistent_workers = generator, pin_memory, persistent_workers
+        self.dataset, self.batch_size, self.sampler, self.batch_sampler = (
+            dataset,
+            batch_size,
+            sampler,
+            batch_sampler,
+        )
+        self.num_workers, self.drop_last, self.timeout, self.worker_init_fn = (
+            num_workers,
+            drop_last,
+            timeout,
+            worker_init_fn,
+        )
+        self.generator, self.pin_memory, self.persistent_workers = (
+            generator,
+            pin_memory,
+            persistent_workers,
+        )
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
+        self.collate_fn = collate_fn or (
+            default_convert if batch_sampler is None else default_collate
+        )
         self._iterable = iterable
 
     @property
@@ -137,12 +170,15 @@ class DataLoader:
 
 
 class _Workers:
-    """Threads that make batches ahead of who asks.  Task i is worker i % n's; results are handed out by the tasks' order."""
+    """Threads that make batches ahead of who asks.  Task i is worker i % n's; results are handed
+    out by the tasks' order."""
 
     def __init__(self, loader):
         self.loader, self.n = loader, loader.num_workers
         self.changed = threading.Condition()
-        self.tasks = [collections.deque() for _ in range(self.n)]  # of each worker: (number, what to fetch)
+        self.tasks = [
+            collections.deque() for _ in range(self.n)
+        ]  # of each worker: (number, what to fetch)
         self.results = {}  # number -> ("batch", it), ("error", it) or ("end", None)
         self.ended = set()  # workers whose stream has no more
         self.stopped = False
@@ -150,7 +186,10 @@ class _Workers:
     def __iter__(self):
         loader = self.loader
         seed = gramme.randint(0, 2**62, (1,), generator=loader.generator).item()
-        threads = [threading.Thread(target=self._work, args=(i, seed + i), daemon=True) for i in range(self.n)]
+        threads = [
+            threading.Thread(target=self._work, args=(i, seed + i), daemon=True)
+            for i in range(self.n)
+        ]
         for thread in threads:
             thread.start()
         return self._hand_out(iter(loader._order))
@@ -189,8 +228,13 @@ class _Workers:
 
     def _take(self, number):
         with self.changed:
-            if not self.changed.wait_for(lambda: number in self.results, self.loader.timeout or None):
-                raise RuntimeError(f"a worker of the DataLoader took more than {self.loader.timeout} s for batch {number}")
+            if not self.changed.wait_for(
+                lambda: number in self.results, self.loader.timeout or None
+            ):
+                raise RuntimeError(
+                    f"a worker of the DataLoader took more than {self.loader.timeout} s for batch "
+                    f"{number}"
+                )
             return self.results.pop(number)
 
     def _work(self, i, seed):
@@ -221,7 +265,11 @@ class _Workers:
                     raise failed
                 result = "batch", next(stream) if stream is not None else loader._fetch(which)
             except StopIteration as error:
-                result = ("end", None) if stream is not None else ("error", RuntimeError(f"the data set raised {error!r}"))
+                result = (
+                    ("end", None)
+                    if stream is not None
+                    else ("error", RuntimeError(f"the data set raised {error!r}"))
+                )
             except BaseException as error:
                 result = "error", error
             with self.changed:

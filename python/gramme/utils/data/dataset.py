@@ -10,7 +10,8 @@ import gramme
 
 
 class Dataset:
-    """The base of data sets with numbered samples: subclasses define __getitem__ and, for most samplers, __len__."""
+    """The base of data sets with numbered samples: subclasses define __getitem__ and, for most
+    samplers, __len__."""
 
     __class_getitem__ = classmethod(GenericAlias)  # Dataset[Tensor] says what its samples are
 
@@ -22,8 +23,8 @@ class Dataset:
 
 
 class IterableDataset(Dataset):
-    """The base of data sets that only say what comes next: subclasses define __iter__.  With workers each of them iterates over a copy
-    of its own; get_worker_info() tells it which it is."""
+    """The base of data sets that only say what comes next: subclasses define __iter__.  With
+    workers each of them iterates over a copy of its own; get_worker_info() tells it which it is."""
 
     def __getitem__(self, index):
         raise TypeError(f"{type(self).__name__} is an IterableDataset: its samples have no numbers")
@@ -33,12 +34,15 @@ class IterableDataset(Dataset):
 
 
 class TensorDataset(Dataset):
-    """TensorDataset(*tensors): sample i is the tuple of their elements i; all have the same first size."""
+    """TensorDataset(*tensors): sample i is the tuple of their elements i; all have the same first
+    size."""
 
     def __init__(self, *tensors):
         sizes = [tensor.size(0) for tensor in tensors]
         if len(set(sizes)) > 1:
-            raise ValueError(f"the tensors of a TensorDataset have the same first size, not {sizes}")
+            raise ValueError(
+                f"the tensors of a TensorDataset have the same first size, not {sizes}"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index):
@@ -49,7 +53,8 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """StackDataset(*datasets) or StackDataset(name=dataset ...): sample i is the tuple, or dict, of their samples i."""
+    """StackDataset(*datasets) or StackDataset(name=dataset ...): sample i is the tuple, or dict, of
+    their samples i."""
 
     def __init__(self, *args, **kwargs):
         if bool(args) == bool(kwargs):
@@ -78,8 +83,13 @@ class ConcatDataset(Dataset):
             raise ValueError("a ConcatDataset needs a data set at least")
         for dataset in self.datasets:
             if isinstance(dataset, IterableDataset):
-                raise TypeError(f"a ConcatDataset numbers its samples, and {type(dataset).__name__} has no numbers: use ChainDataset")
-        self.cumulative_sizes = list(itertools.accumulate([len(dataset) for dataset in self.datasets]))
+                raise TypeError(
+                    f"a ConcatDataset numbers its samples, and {type(dataset).__name__} has no "
+                    "numbers: use ChainDataset"
+                )
+        self.cumulative_sizes = list(
+            itertools.accumulate([len(dataset) for dataset in self.datasets])
+        )
 
     def __len__(self):
         return self.cumulative_sizes[-1]
@@ -122,8 +132,9 @@ class Subset(Dataset):
 
 
 def random_split(dataset, lengths, generator=None):
-    """Subsets of random samples, each in one of them.  lengths: how many each gets, which add up to len (dataset); or fractions that add
-    up to 1, and what rounding leaves goes to the first ones, one each.  Errors: ValueError."""
+    """Subsets of random samples, each in one of them.  lengths: how many each gets, which add up to
+    len (dataset); or fractions that add up to 1, and what rounding leaves goes to the first ones,
+    one each.  Errors: ValueError."""
     n = len(dataset)
     if math.isclose(sum(lengths), 1) and sum(lengths) <= 1:
         if not all(0 <= fraction <= 1 for fraction in lengths):
@@ -133,7 +144,10 @@ def random_split(dataset, lengths, generator=None):
             sizes[i % len(sizes)] += 1
         lengths = sizes
     if sum(lengths) != n:
-        raise ValueError(f"the lengths {list(lengths)} add up to {sum(lengths)}, and the data set has {n} samples")
+        raise ValueError(
+            f"the lengths {list(lengths)} add up to {sum(lengths)}, and the data set has {n} "
+            "samples"
+        )
     order = gramme.randperm(n, generator=generator).tolist()
     ends = itertools.accumulate(lengths)
     return [Subset(dataset, order[end - length : end]) for end, length in zip(ends, lengths)]

@@ -32,13 +32,22 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """RandomSampler(data_source, replacement=False, num_samples=None, generator=None): a new random order each time; with replacement
-    each index is drawn by itself.  num_samples: as many as there are, if None; more go around again."""
+    """RandomSampler(data_source, replacement=False, num_samples=None, generator=None): a new random
+    order each time; with replacement each index is drawn by itself.  num_samples: as many as there
+    are, if None; more go around again.
+    """
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
-        if num_samples is not None and (not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0):
+        if num_samples is not None and (
+            not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0
+        ):
             raise ValueError(f"num_samples is a positive int, not {num_samples!r}")
-        self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
+        self.data_source, self.replacement, self._num_samples, self.generator = (
+            data_source,
+            replacement,
+            num_samples,
+            generator,
+        )
 
     @property
     def num_samples(self):
@@ -60,7 +69,8 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """SubsetRandomSampler(indices, generator=None): these indices, in a new random order each time."""
+    """SubsetRandomSampler(indices, generator=None): these indices, in a new random order each
+    time."""
 
     def __init__(self, indices, generator=None):
         self.indices, self.generator = indices, generator
@@ -74,25 +84,33 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """WeightedRandomSampler(weights, num_samples, replacement=True, generator=None): indices drawn in proportion to their weights."""
+    """WeightedRandomSampler(weights, num_samples, replacement=True, generator=None): indices drawn
+    in proportion to their weights."""
 
     def __init__(self, weights, num_samples, replacement=True, generator=None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
             raise ValueError(f"num_samples is a positive int, not {num_samples!r}")
         self.weights = gramme.as_tensor(weights, dtype=gramme.float64)
         if self.weights.dim() != 1:
-            raise ValueError(f"weights are a list of numbers, and this has the shape {tuple(self.weights.shape)}")
+            raise ValueError(
+                f"weights are a list of numbers, and this has the shape {tuple(self.weights.shape)}"
+            )
         self.num_samples, self.replacement, self.generator = num_samples, replacement, generator
 
     def __iter__(self):
-        return iter(gramme.multinomial(self.weights, self.num_samples, self.replacement, generator=self.generator).tolist())
+        return iter(
+            gramme.multinomial(
+                self.weights, self.num_samples, self.replacement, generator=self.generator
+            ).tolist()
+        )
 
     def __len__(self):
         return self.num_samples
 
 
 class BatchSampler(Sampler):
-    """BatchSampler(sampler, batch_size, drop_last): lists of indices; drop_last: without a last one that is shorter."""
+    """BatchSampler(sampler, batch_size, drop_last): lists of indices; drop_last: without a last one
+    that is shorter."""
 
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
