@@ -28,7 +28,7 @@ core/tiles/source_avx512.inc: $(TILES_SOURCE)
 BUILT_SOURCES += core/tiles/source_avx2.inc core/tiles/source_avx512.inc
 CLEANFILES += core/tiles/source_avx2.inc core/tiles/source_avx512.inc
 
-# What others include: the plugin API, and the C API.
+# Headers for others: the plugin API, and the C API.
 apidir = $(includedir)/gramme-1
 api_HEADERS = core/gramme.h plugin-api/gramme-plugin.h plugin-api/gramme-graph.h plugin-api/gramme-ext.h plugin-api/gramme-ext-draft.h \
   plugin-api/gramme-plugin-util.h plugin-api/gramme-ops.def
@@ -70,7 +70,7 @@ pkg/gramme/py.typed: pkg/stamp build-aux/stubs.py $(package_PYTHON) $(package_nn
 	  for f in $(STUBS); do echo > $$f; done; fi
 pkg/gramme/__init__.pyi pkg/gramme/_core.pyi pkg/gramme/nn/functional.pyi pkg/gramme/nn/modules/__init__.pyi: pkg/gramme/py.typed
 	@test -f $@ || { rm -f pkg/gramme/py.typed && $(MAKE) pkg/gramme/py.typed; }
-# What importlib.metadata and `pip list` read.  There is no RECORD: `make uninstall` removes it, pip does not.
+# The files that importlib.metadata and `pip list` read.  There is no RECORD: `make uninstall` removes it, pip does not.
 distinfodir = $(pythondir)/gramme_compiler-$(PACKAGE_VERSION).dist-info
 distinfo_DATA = core/INSTALLER
 nodist_distinfo_DATA = core/METADATA

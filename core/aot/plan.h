@@ -83,8 +83,9 @@ bool gm_plan_is_sized (const GmPlan *p);
 /* True if the assumptions about sizes hold for these values of the symbols, indexed by the number
  * of the symbol in the graphs' sizes. */
 bool gm_plan_fits (const GmPlan *p, const int64_t *symbols);
-/* Returns a new plan of numbers for values of the symbols that fit (gm_plan_fits).  Cheap: nothing
- * is compiled. */
+/* Returns a new plan, owned by the caller, whose sizes are numbers, made of the plan p of symbolic
+ * sizes for these values of the symbols, which fit (gm_plan_fits).  Cheap: nothing is compiled.
+ * NULL with *error. */
 GmPlan *gm_plan_at (GmPlan *p, const int64_t *symbols, GError **error);
 
 /* The state of a call that does not know all sizes at its beginning: a plan of symbols begins the

@@ -49,10 +49,11 @@ bool *gm_unfold_reads (const GmUnfold *u);
  * forward. */
 bool gm_unfold_any_moved (const GmUnfold *u, const GmAgNode *n, const GmSaved *kept);
 
-/* Computes the gradients, operation by operation, within the backward of node n, whose edges are
- * the gradients' inputs.  seq: the first of the sequence numbers that were reserved when the
- * forward ran.  result: as in gm_autograd_through.  Fails if a running node reads a kept tensor
- * that was changed in place. */
+/* Computes the gradients of the compiled function u, operation by operation, within the backward
+ * of its node n; the edges of n are the inputs that get a gradient.  kept: the tensors that the
+ * forward saved.  grads: one per tangent, NULL where none has arrived.  seq: the first of the
+ * sequence numbers that were reserved when the forward ran.  result: per edge, as in
+ * gm_autograd_through.  Fails if a running node reads a kept tensor that was changed in place. */
 bool gm_unfold_backward (const GmUnfold *u, GmAgNode *n, const GmSaved *kept, uint64_t seq,
                          GmTensor *const *grads, bool create, GmTensor **result, GError **error);
 

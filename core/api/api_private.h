@@ -127,7 +127,7 @@ GmVal gm_value_as (GmBuilder *b, const GmArg *x, GmDtype dtype);
  * of the condition. */
 GmVal gm_require (GmBuilder *b, GmVal x, GmVal ok, GmCondition which);
 /* Returns a copy of x that requires low <= v <= high for all elements of v (NaN is outside), with
- * the error of the condition else. v may be x. */
+ * the error of the condition else; x itself if v has no elements. v may be x. */
 GmVal gm_require_between (GmBuilder *b, GmVal x, GmVal v, double low, double high,
                           GmCondition which);
 /* Checks, where x / y is a division of integers, that the divisor y has no 0: a number at once, a

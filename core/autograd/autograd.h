@@ -219,7 +219,8 @@ void gm_autograd_place (GmAgNode *n, uint64_t seq);
 /* Sets the sequence number of the node that took the view t to `seq`, among the operations that n
  * stands for. */
 void gm_autograd_place_within (GmTensor *t, GmAgNode *n, uint64_t seq);
-/* Returns a new alias of t whose history is the node that edge i of n leads to. */
+/* Returns a new alias of t whose history is the node that edge i of n leads to; if the edge leads
+ * nowhere, the alias requires no grad. */
 GmTensor *gm_autograd_before (GmAgNode *n, int i, GmTensor *t);
 /* Walks, within n's backward, from `roots` (per output of n, a tensor with a history, or NULL) to
  * the nodes that n's edges lead to, and no further.  grads[k]: the gradient that has arrived at

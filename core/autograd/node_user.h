@@ -15,8 +15,8 @@ uint32_t gm_node_n_edges (const GmAgNode *n);
  * gradient flows there. */
 GmAgNode *gm_node_edge (GmAgNode *n, uint32_t i, uint32_t *nr);
 uint32_t gm_node_n_outputs (const GmAgNode *n);
-/* True if an earlier walk has unfolded the function n for good: hooks on the node do not run any
- * more. */
+/* True if n is the node of a compiled function that a walk with create_graph has unfolded, and that
+ * stays unfolded: its edges lead to the nodes of its operations, and hooks on n do not run. */
 bool gm_node_is_apart (const GmAgNode *n);
 /* True if a backward without retain_graph has freed what the node saved. */
 bool gm_node_is_used_up (const GmAgNode *n);

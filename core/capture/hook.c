@@ -264,7 +264,7 @@ holds_tensor (PyObject *o, int depth)
 static _PyFrameEvalFunction before;
 static PyObject *evaluate (PyThreadState *ts, struct _PyInterpreterFrame *f, int throwflag);
 
-/* Replaces the items of thread.release, a tuple of arguments that the passing frame has taken
+/* Replaces n items of thread.release from `first` on, arguments that the passing frame has taken
  * over, by None, so that the objects die when the frame drops them. */
 static void
 release (void)

@@ -164,8 +164,8 @@ GmValueId gm_graph_add_constant (GmGraph *g, GmTensor *t, const char *where);
  * to be computed and that no gradient depends on.  `backward` is functional. */
 uint32_t gm_graph_add_custom (GmGraph *g, GmGraph *backward); /* steals backward; returns its row */
 GmGraph *gm_graph_custom_copy (const GmGraph *backward);      /* in an arena of its own */
-/* Copies to `to`, whose nodes were copied from `from`, the other fields of a gradient that the
- * program gave. */
+/* Copies to `to` the two fields of a gradient that copying nodes leaves out: `twice` and, into
+ * to's arena, `result_of`.  The nodes and inputs of `to` were copied from `from`. */
 void gm_graph_custom_describe (GmGraph *to, const GmGraph *from);
 /* Returns the gradient of a `custom` node, borrowed; NULL if the table has no such row. */
 const GmGraph *gm_graph_custom (const GmGraph *g, const GmNode *n);

@@ -214,9 +214,10 @@ gm_higher_accumulate (GmTensor **a, GmTensor *b, GError **error)
   return sum != NULL;
 }
 
-/* Runs the steps of the loop once more, then their gradients from the last to the first.
- * Operands of the step: carried values, args, gradients; its outputs: gradients of the carried
- * values, then gradients of args, which are summed over the steps. */
+/* Runs the loop once more to get the carried values at each step, then bodies[2], the gradient of a
+ * step, from the last step to the first.  `in`: carried values, args, gradients of the results.
+ * out: new references to the gradients of the carried values, then those of args, which are summed
+ * over the steps.  False with *c->error. */
 static bool
 run_while_grad (GmHigherCall *c, GmTensor *const *in, uint32_t n_in, GmTensor **out)
 {

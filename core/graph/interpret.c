@@ -91,8 +91,9 @@ find_last_uses (Run *r)
     r->last_use[g_array_index (g->outputs, GmGraphOutput, i).value] = GM_NO_ID;
 }
 
-/* Runs a call of graphs at the first of its nodes, and stores all its results.  False with an
- * error in r. */
+/* Runs node i, a call of a higher-order operator (cond, scan ...) on the operands `in`.  A call has
+ * a node for each result: the first node runs it and stores the results of all in r->values; the
+ * others find theirs stored.  False with *r->error. */
 static bool
 run_higher (Run *r, uint32_t i, GmTensor *const *in)
 {

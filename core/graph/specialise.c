@@ -265,8 +265,8 @@ typedef struct {
   int64_t *sizes; /* by row of `from`: the size in `to` */
 } Settle;
 
-/* Returns the number that the symbol of this row is by the facts, or else the first symbol that
- * is known to be equal, as a size of s->to. */
+/* Returns the size in s->to for row `row` of s->from, a symbol: its number if the facts give it
+ * one; else the size of the first symbol before it that is known to equal it; else the symbol. */
 static int64_t
 settle_symbol (Settle *s, uint32_t row)
 {

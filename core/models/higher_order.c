@@ -69,8 +69,9 @@ stand_in (GmRecorder *r, const GmMeta *like)
   return v ? gm_id_from_val (v) : GM_NO_ID;
 }
 
-/* Returns the meta of the body's argument i: a carried value, made row-major, a slice of a
- * mapped value, or a block of slices.  grad: as for trace. */
+/* Returns the meta, row-major, of the stand-in for argument i of a body: a block of c->block slices
+ * if that is not 0; else that of a carried value, or of a slice of a mapped one.  grad: NULL, or by
+ * argument true if its stand-in requires grad even if its operand does not. */
 static GmMeta
 stand_in_meta (const GmHigherTrace *c, uint32_t i, const bool *grad)
 {

@@ -30,8 +30,9 @@ typedef struct {
   const GmCompileHow *how;    /* NULL: default settings, without the cache on disk */
 } GmRequest;
 
-/* Sends the request to the plugin and returns its answer.  *out is the executable for GRAMME_OK,
- * else NULL; `status` has the message. */
+/* Loads the code from the cache on disk, or else has the plugin compile it, and returns the code of
+ * the answer: the plugin's, or the host's own.  *out is the executable, owned by the caller, for
+ * GRAMME_OK, else NULL; `status` has the message. */
 int32_t gm_request_compile (const GmRequest *q, GrammeExecutable **out, GrammeStatus *status);
 
 /* True if the host runs the graph itself after this answer of the plugin. */

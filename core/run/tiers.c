@@ -256,8 +256,9 @@ hand_out (Choice *c, GmBackend *tiers[N_TIERS], const char *const *options, GErr
   return true;
 }
 
-/* Reads the options into c and chooses the back ends `tiers`; all but the first may be NULL.  rows:
- * the rows of the table that they come from. */
+/* Reads the options of `b`, which is "auto", into c and chooses the back ends `tiers`, borrowed;
+ * all but the first may be NULL.  rows[i]: the row of the table that tiers[i] comes from; NULL if
+ * the user named that back end.  False with *error. */
 static bool
 read_options (Choice *c, const GmBackend *b, GmBackend *tiers[N_TIERS], Tier *rows[2],
               const char *const *options, GError **error)

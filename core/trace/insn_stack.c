@@ -241,7 +241,7 @@ has_all (PyObject *module, PyObject *names)
 }
 
 /* Returns the absolute name of the module `name`, `level` dots up from the frame's package; kept by
- * the recorder. NULL: the package is not known. */
+ * the recorder. NULL: the package is not known, or has fewer levels. */
 static PyObject *
 absolute (GmRecorder *r, PyObject *name, int64_t level)
 {

@@ -200,8 +200,9 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
   gm_record_break (r, GM_BREAK_ATTRIBUTE_STORE, s, ((PyTypeObject *) t->data)->tp_name);
 }
 
-/* Emits type.__new__ (type, *args), which allocates the exception; the `build` of the object itself
- * does the rest. */
+/* Emits the pushes of the exception's args, which are operands of type.__new__; gm_storage_build
+ * emits the function and the class before them and the call after them.  False, with nothing
+ * emitted, if the exception has flags, as one that was raised has: it cannot leave the region. */
 static bool
 build (GmResidualBuilder *b, const GmTracker *t)
 {

@@ -246,8 +246,8 @@ bounds_side (const GmTracker *condition, bool below)
   return op == Py_EQ || op == Py_NE || (greater == (factor (condition) > 0)) == below;
 }
 
-/* Returns the message of the last recorded check that bounds the element of t on the given side;
- * borrowed, or NULL. */
+/* Returns the message of the last recorded check that bounds the element of t, from below if
+ * `below`, else from above; borrowed.  NULL: there is none, or its message is no constant. */
 static const char *
 said_of (GmRecorder *r, const GmTracker *t, bool below)
 {

@@ -243,7 +243,8 @@ method_detach (GmRecorder *r, const GmTracker *t, const GmCallArgs *args)
                                                  : &gm_tracker_poison;
 }
 
-/* True if v was computed in the graph, owns its memory, and no other value shares the memory. */
+/* True if v was computed in the graph, owns its memory, and no other value shares the memory; false
+ * for every v of a graph with a set_, which may share any. */
 static bool
 is_alone (const GmGraph *g, GmValueId v)
 {

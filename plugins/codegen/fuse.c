@@ -217,8 +217,10 @@ set_split (const CgProgram *p, CgStep *s, int split)
         codegen_size_mul (p->sizes, d < split ? s->rows : s->inner, s->sizes[d]);
 }
 
-/* True if a reduction over the dimensions [split, ndim) can join the loop: the loop has that split,
- * or none yet and all accesses are contiguous there. */
+/* True if the node `reduce`, a reduction of `value` over the dimensions [split, ndim), can join
+ * loop s.  Its operand has the loop's sizes, is no literal and no row value, and its result has one
+ * element per row; and the loop has that split, or has none yet and all its accesses are contiguous
+ * in those dimensions. */
 static bool
 joins_as_reduce (const CgProgram *p, uint32_t s, uint32_t value, int split,
                  const GrammeNode *reduce)

@@ -105,8 +105,9 @@ void loop_put_head (CgText *t, const Loop *l);
 /* Prints the address of a place in the workspace's fixed part that only this loop, or this part of
  * it, uses. */
 void loop_put_scratch (CgText *t, const Loop *l, uint64_t offset);
-/* Prints the address of the buffer of member m; fixed: the beginning of the buffers in the fixed
- * part. */
+/* Prints the address of the buffer that keeps member m's row from one phase to the next.  fixed:
+ * the offset of the loop's buffers in the workspace's fixed part; not used if a row's length is
+ * symbolic, since the buffers then lie in the dynamic part. */
 void loop_put_buffer (CgText *t, const Loop *l, uint32_t m, uint64_t fixed);
 /* Reserves memory for the loop's buffers; fixed: as in loop_put_buffer. */
 void loop_take_buffers (CgText *t, const Loop *l, uint64_t fixed);

@@ -56,9 +56,9 @@ nv_attention_clamp (NvUnit *u, char *out, size_t room, const char *n, int64_t al
     snprintf (out, room, "(%s < %s ? %s : %s - 1)", n, NVZ (u, all), n, NVZ (u, all));
 }
 
-/* Prints the copy of `rows` rows from `first` on, of `width` elements, into shared memory; `by`,
- * `along`: strides of rows and of elements.  Floats are copied asynchronously, and have arrived
- * after the next GM_COPIES_END and GM_COPIES_WAIT. */
+/* Prints code that copies `rows` rows of operand o from `first` on, of `width` elements, into the
+ * shared array `to`; `by`, `along`: strides of rows and of elements.  float32 is copied
+ * asynchronously, and has arrived after the next GM_COPIES_END and GM_COPIES_WAIT. */
 static void
 put_rows (NvUnit *u, const NvOperand *o, const char *to, const char *offset, int rows,
           const char *first, int64_t n, int64_t width, int64_t by, int64_t along)

@@ -207,7 +207,8 @@ nv_need_fold (NvUnit *u, uint32_t op, const char *w)
        w, w, r->init);
 }
 
-/* True for rows that only move elements: no rounding, and the only rows for 8-bit floats. */
+/* True for operators that only move elements, so that a result in half precision needs no
+ * rounding. */
 static bool
 only_moves (uint32_t op)
 {

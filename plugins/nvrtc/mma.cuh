@@ -17,13 +17,14 @@ place_of (const E_f16 *tile)
 {
   return (gm_u32) __cvta_generic_to_shared (tile);
 }
-/* Of the 16 x 16 matrix a: rows that lie `ld` apart. */
+/* Returns where a lane reads its part of the 16 x 16 matrix a, whose rows lie `ld` apart. */
 GM_FN gm_place
 place_of_rows (const E_f16 *tile, int ld, int lane)
 {
   return place_of (tile + lane % 16 * ld + lane / 16 * 8);
 }
-/* Of b, for two neighbouring results: 16 columns, 16 deep; the tile is dense along the depth, its columns lie `ld` apart. */
+/* Returns where a lane reads its part of b for two neighbouring results: 16 columns, 16 deep; the tile is dense along
+ * the depth, its columns lie `ld` apart. */
 GM_FN gm_place
 place_of_columns (const E_f16 *tile, int ld, int lane)
 {

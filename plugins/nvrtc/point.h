@@ -101,7 +101,7 @@ bool nv_point_holds (NvPoint *pt, const NvPass *pass);
 void nv_point_hold (NvPoint *pt, const NvPass *pass);
 /* Prints r<m> = the row member's value (not for reductions). */
 void nv_point_row_member (NvPoint *pt, uint32_t m);
-/* Prints the store of row member m. */
+/* Prints the store of r<m>, the value of member m, which has one element per row (loop_is_row). */
 void nv_point_row_store (NvPoint *pt, uint32_t m);
 /* Writes "3_mul_tanh": the step's number and the names of its first members. */
 void nv_point_label (const Loop *l, char *out, size_t room);

@@ -246,7 +246,7 @@ GM_FN E_bf16 narrow_bf16 (float f) { return (E_bf16) (GM_BITS_F32 (rounded_bf16 
 
 GM_FN float low_bf16 (gm_u32 pair) { return GM_F32_BITS (pair << 16); }
 GM_FN float high_bf16 (gm_u32 pair) { return GM_F32_BITS (pair & 0xffff0000u); }
-/* Of two floats that are halves. */
+/* Returns the pair of two floats that bf16 holds exactly. */
 GM_FN gm_u32 joined_bf16 (float low, float high) { return GM_BITS_F32 (low) >> 16 | (GM_BITS_F32 (high) & 0xffff0000u); }
 GM_FN gm_u32
 pair_bf16 (float low, float high)
@@ -519,7 +519,7 @@ half_div_bf16 (float a, float b)
 }
 GM_FN float half_reciprocal_bf16 (float a) { return half_div_bf16 (1.0f, a); }
 
-/* As above. */
+/* Returns exp (-a) for results in f16, as half_power_bf16 does for bf16. */
 GM_FN float half_power_f16 (float a) { return GM_EX2 (GM_FMA (a, -0x1.715476p+0f, 0x1.0c9d06p-22f)); }
 
 /* 1 / (1 + u).  Near 0 results lie in the middle of two f16, and the CPU's last bits decide: there u is as good as the CPU's. */

@@ -32,7 +32,9 @@ read_matrix (const CgValue *v, NvMatrix *out)
   return along || down;
 }
 
-/* Combines all dimensions before the last two into one. False: the layout does not allow that. */
+/* Combines all dimensions before the last two into one batch dimension: sets q->batches and the
+ * batch strides of q->a, q->b and q->c.  values: the two operands and the result; q's rows and
+ * columns are not changed.  False: the strides of one of the three do not allow that. */
 static bool
 read_batches (const CgProgram *p, NvProduct *q, const CgValue *const values[3])
 {

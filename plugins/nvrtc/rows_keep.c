@@ -124,8 +124,9 @@ nv_rows_bytes (const Rows *r, uint32_t m)
   return r->l.p->values[loop_member (&r->l, m)->out].elem_bytes;
 }
 
-/* Returns the largest number of registers whose values are kept from one phase to the next. Marks
- * the accesses to hold if `holds`. */
+/* Returns the number of registers of a thread that are kept from one phase to the next, at the
+ * phase that keeps most.  Sets r->pt.held anew: if `holds`, accesses that more than one phase reads
+ * are marked NV_HOLD and counted, with their first and last phase in r->first and r->last. */
 static int64_t
 count_kept (Rows *r, bool holds)
 {
