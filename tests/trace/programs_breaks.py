@@ -514,7 +514,7 @@ def case_bc_2_closures_of_a_comprehension_that_breaks(compile):
 
 
 # BC-2: what was bound before the comprehension, what was not, and what the comprehension stores to
-# expect: graphs=2 breaks=6; 3.12: graphs=1 breaks=3
+# expect: graphs=1 breaks=6; 3.12: graphs=1 breaks=3
 def case_bc_2_break_in_every_kind_of_comprehension(compile):
     def root(x, i):
         a = [note(i) for i in range(2)]
