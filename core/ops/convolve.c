@@ -440,7 +440,9 @@ run_input (const Convolution *c)
 /* -- The gradient of the weight ---------------------------------------------------------------- */
 
 /* Channels of the result are weighed in panels, each for some places of the kernel at a time.  The
- * result's gradient is turned first: [panel of all groups][image][window][channel of the panel]. */
+ * result's gradient is turned first: [panel of all groups][image][window][channel of the panel].
+ * Panels of groups with few channels are mostly zeros, so that all of them could take many times
+ * the memory of the gradient: only some panels are turned, and weighed, at a time. */
 typedef struct {
   const Convolution *c;
   GmImageSource source;
@@ -448,11 +450,12 @@ typedef struct {
   int64_t panels;         /* of a group */
   int64_t windows, depth; /* of an image; places of the kernel */
   int64_t first, images;  /* of this round */
+  int64_t at;             /* first of the panels of all groups that are turned now */
   int64_t pieces;         /* of the places */
   bool failed;            /* atomic */
 } Weighing;
 
-/* The channels of the result in a panel, the i-th of all groups. */
+/* The channels of the result in panel i of those that are turned now. */
 typedef struct {
   int64_t group, first, n;
   char *turned; /* of the round's first image */
@@ -462,11 +465,18 @@ static Panel
 panel_at (const Weighing *j, int64_t i)
 {
   const Convolution *c = j->c;
-  int64_t by = c->tiles->panel, at = i % j->panels * by;
-  return (Panel){ .group = i / j->panels,
-                  .first = i / j->panels * c->y_channels + at,
+  int64_t by = c->tiles->panel, panel = j->at + i, at = panel % j->panels * by;
+  return (Panel){ .group = panel / j->panels,
+                  .first = panel / j->panels * c->y_channels + at,
                   .n = MIN (c->y_channels - at, by),
                   .turned = j->turned + (size_t) (i * j->images * j->windows * by) * c->elem };
+}
+
+/* Returns the number of pieces of images that are copied before the round's first panels. */
+static int64_t
+copies_of (const Weighing *j)
+{
+  return j->source.copy && j->at == 0 ? j->images * j->source.copied : 0;
 }
 
 static void
@@ -474,7 +484,7 @@ lay_out_weighing (void *arg, int64_t i)
 {
   Weighing *j = arg;
   const Convolution *c = j->c;
-  int64_t copies = j->source.copy ? j->images * j->source.copied : 0, by = c->tiles->panel;
+  int64_t copies = copies_of (j), by = c->tiles->panel;
   if (i < copies) {
     gm_source_copy (&j->source, j->first, i / j->source.copied, i % j->source.copied,
                     j->first == 0);
@@ -522,7 +532,8 @@ weigh_piece (void *arg, int64_t i)
   gm_free (sums, 2 * bytes);
 }
 
-#define MOST_PLACES 1024 /* of a piece: its sums stay in the cache */
+#define SPARSE_BYTES ((size_t) 4 << 20) /* of panels that are turned at a time */
+#define MOST_PLACES 1024                /* of a piece: its sums stay in the cache */
 #define LEAST_PLACES 64
 
 static bool
@@ -532,28 +543,35 @@ run_weighing (const Convolution *c, const GmAxis *axes)
   Weighing j = { .c = c,
                  .panels = (c->y_channels + by - 1) / by,
                  .windows = gm_image_volume (&c->y) };
-  size_t turned = (size_t) (c->groups * j.panels * j.windows * by) * c->elem;
-  int64_t at_once =
-      images_of_round (images, turned + gm_source_image_bytes (&c->x, axes, c->dtype));
+  int64_t panels = c->groups * j.panels;
+  size_t panel_bytes = (size_t) (j.windows * by) * c->elem, turned = panel_bytes * (size_t) panels,
+         channels = (size_t) (c->groups * c->y_channels * j.windows) * c->elem;
+  bool sparse = turned / 2 > channels; /* more than half of the columns have no channel */
+  int64_t at_once = images_of_round (images, (sparse ? channels : turned)
+                                                 + gm_source_image_bytes (&c->x, axes, c->dtype));
+  panel_bytes *= (size_t) at_once;
+  int64_t most = sparse ? (int64_t) CLAMP (SPARSE_BYTES / panel_bytes, 1, (size_t) panels) : panels;
   bool ok = gm_source_init_shared (&j.source, &c->x, axes, c->x_channels, at_once, c->dtype);
   gm_windows_merge (&j.source.windows, c->y.strides + 2);
   j.depth = j.source.windows.depth;
-  j.turned = ok ? gm_alloc (turned * (size_t) at_once) : NULL;
+  j.turned = ok ? gm_alloc (panel_bytes * (size_t) most) : NULL;
   ok = j.turned != NULL;
   for (; ok && j.first < images; j.first += at_once) {
     j.images = MIN (at_once, images - j.first);
-    int64_t panels = c->groups * j.panels, copies = j.source.copy ? j.images * j.source.copied : 0;
     uint32_t parts =
         parts_of (MOST_PARTS, work_of (c) * (double) j.images / (double) images, MOST_PARTS);
     j.pieces = MAX ((j.depth + MOST_PLACES - 1) / MOST_PLACES,
                     MIN (j.depth / LEAST_PLACES, (parts + panels - 1) / panels));
     gm_source_share (&j.source, j.first, j.images);
-    run_tasks (copies + panels * j.images, parts, lay_out_weighing, &j);
-    run_tasks (panels * j.pieces, parts, weigh_piece, &j);
+    for (j.at = 0; j.at < panels; j.at += most) {
+      int64_t taken = MIN (most, panels - j.at);
+      run_tasks (copies_of (&j) + taken * j.images, parts, lay_out_weighing, &j);
+      run_tasks (taken * j.pieces, parts, weigh_piece, &j);
+    }
     ok = !j.failed;
   }
   if (j.turned)
-    gm_free (j.turned, turned * (size_t) at_once);
+    gm_free (j.turned, panel_bytes * (size_t) most);
   gm_source_clear (&j.source);
   return ok;
 }
