@@ -405,6 +405,15 @@ gm_alloc_trim (void)
   return trim_to (0);
 }
 
+/* Returns the limit of the bytes that are live or cached when a new block is taken from the system:
+ * half more than were ever live, so that the steps of a loop, whose blocks differ in their times,
+ * find theirs. */
+static size_t
+most_held (void)
+{
+  return MAX (CACHE_FLOOR, __atomic_load_n (&highest_bytes, __ATOMIC_RELAXED) / 2 * 3);
+}
+
 static void *
 large_take (size_t bytes)
 {
@@ -426,6 +435,10 @@ large_take (size_t bytes)
   pthread_mutex_unlock (&lock);
   if (b)
     return b;
+  /* Cached blocks of other sizes would stay beside the new one, as after a change of the model. */
+  size_t used = (size_t) MAX (live, 0) + class_bytes (c), most = most_held ();
+  if (used + __atomic_load_n (&cached_bytes, __ATOMIC_RELAXED) > most)
+    trim_to (most > used ? most - used : 0);
   void *p = large_fresh (c);
   if (!p && trim_to (0))
     p = large_fresh (c);

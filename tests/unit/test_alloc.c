@@ -131,7 +131,30 @@ START_TEST (all_blocks_of_a_step_come_back)
   ck_assert_uint_ge (gm_alloc_trim (), (size_t) N * BYTES);
 }
 END_TEST
+
+START_TEST (blocks_of_other_sizes_take_the_place_of_cached_ones)
+{
+  enum { N = 300, BYTES = (1 << 20) + 64, M = 90 };
+  void *p[N];
+  for (int i = 0; i < N; i++)
+    p[i] = gm_alloc (BYTES);
+  for (int i = 0; i < N; i++)
+    gm_free (p[i], BYTES);
+  for (int i = 0; i < M; i++)
+    p[i] = gm_alloc (3 * BYTES);
+  ck_assert_uint_le (gm_alloc_trim (), (size_t) N * BYTES * 3 / 4);
+  for (int i = 0; i < M; i++)
+    gm_free (p[i], 3 * BYTES);
+  gm_alloc_trim ();
+}
+END_TEST
 #else
+START_TEST (blocks_of_other_sizes_take_the_place_of_cached_ones)
+{
+  ck_assert_uint_eq (gm_alloc_trim (), 0); /* nor here */
+}
+END_TEST
+
 START_TEST (all_blocks_of_a_step_come_back)
 {
   ck_assert_uint_eq (gm_alloc_trim (), 0); /* nor here */
@@ -264,6 +287,7 @@ main (void)
   tcase_add_test (c, freed_blocks_come_back);
   tcase_add_test (c, freed_blocks_come_back);
   tcase_add_test (c, all_blocks_of_a_step_come_back);
+  tcase_add_test (c, blocks_of_other_sizes_take_the_place_of_cached_ones);
   tcase_add_test (c, the_kth_call_fails_once);
   tcase_add_test (c, threads_may_free_what_others_made);
   tcase_add_test (c, large_blocks_are_there_when_another_thread_has_freed_what_this_one_made);
