@@ -437,6 +437,8 @@ setattr (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTracker *val
     gm_raise_new (r, PyExc_AttributeError, "'function' object has no attribute '%s'", text);
     return;
   }
+  if (!gm_attrs_claim (r, t))
+    return;
   gm_attrs_set (r, t, name, value);
   const GmTracker *args[2] = { t, value };
   if (t->real)

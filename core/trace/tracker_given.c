@@ -146,13 +146,17 @@ walked (PyObject *iterator)
 }
 
 /* Returns the name of the type of the list, dict or set over which the iterator walks, if the
- * region also reaches that object otherwise and may have changed it; else NULL. */
+ * region also reaches that object otherwise and may have changed it; else NULL. A dict may be that
+ * of a class, which stores to the class change. */
 static const char *
 may_be_changed (const GmRecorder *r, PyObject *iterator)
 {
   PyObject *of = walked (iterator);
   bool changes = of && (PyList_Check (of) || PyDict_Check (of) || PyAnySet_Check (of));
-  return changes && g_hash_table_lookup (r->by_real, of) ? Py_TYPE (of)->tp_name : NULL;
+  bool reached =
+      changes
+      && (g_hash_table_lookup (r->by_real, of) || (r->classes_written && PyDict_Check (of)));
+  return reached ? Py_TYPE (of)->tp_name : NULL;
 }
 
 /* Returns the item after `taken` items of an iterator over a list, tuple, dict, set, str, bytes,

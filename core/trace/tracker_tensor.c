@@ -456,8 +456,8 @@ gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t)
   return attributes_of (r, t) || (dict && *dict && PyDict_GET_SIZE (*dict) > 0);
 }
 
-/* Returns the value of the attribute `name` in the tensor's own dict; NULL: there is none, which is
- * guarded if `guarded`. */
+/* Returns the value of the attribute `name` in the tensor's own dict, which the region may not use
+ * by itself as well; NULL: there is none, which is guarded if `guarded`. */
 static const GmTracker *
 own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
 {
@@ -465,6 +465,8 @@ own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
                   *stored = attributes ? gm_attrs_get (r, attributes, name) : NULL;
   if (stored)
     return stored == &gm_tracker_null ? NULL : stored;
+  if (!gm_attrs_claim (r, t))
+    return &gm_tracker_poison;
   PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
   PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
   if (value)
@@ -487,7 +489,7 @@ store_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, const GmTrac
   const GmTracker *attributes = attributes_of (r, t);
   if (type->tp_setattro != gm_host.tensor_type->tp_setattro || r->n_bodies > 0 || r->stop
       || (found && Py_TYPE (found)->tp_descr_set)
-      || (value == NULL && own_attribute (r, t, name, true) == NULL))
+      || (value == NULL && own_attribute (r, t, name, true) == NULL) || !gm_attrs_claim (r, t))
     return false;
   if (!attributes) {
     attributes = gm_tracker_add (r, &(GmTracker){ .kind = &gm_kind_contents,

@@ -199,3 +199,52 @@ def test_a_graph_that_fails_leaves_what_plain_python_leaves():
                 pass
             left.append(x.__dict__)
         assert left[0] == left[1]
+
+
+def stored_in_the_dict(x, d):
+    d["foo"] = 3.0
+    return x.foo, x * 2
+
+
+def stored_beside_the_dict(x, d):
+    x.foo = 3.0
+    return d["foo"], x * 2
+
+
+def deleted_in_the_dict(x, d):
+    del d["foo"]
+    return hasattr(x, "foo"), x * 2
+
+
+def dict_of_a_tensor_made(x, d):
+    y = x + 1
+    y.foo = 1.0
+    own = y.__dict__
+    own["foo"] = 3.0
+    return y.foo, y
+
+
+def values_after_a_store(x, d):
+    values = iter(d.values())
+    x.foo = 4.0
+    return [x * v for v in values]
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        stored_in_the_dict,
+        stored_beside_the_dict,
+        deleted_in_the_dict,
+        dict_of_a_tensor_made,
+        values_after_a_store,
+    ],
+)
+def test_a_tensor_and_its_dict_show_the_same_attributes(f):
+    def run(f):
+        x = G.ones(2)
+        x.foo = 1.0
+        found = f(x, x.__dict__)
+        return str(found), str(x.__dict__)
+
+    assert run(G.compile(f, backend="eager")) == run(f)

@@ -268,3 +268,45 @@ def test_a_failing_graph_leaves_the_iterators_where_plain_python_does():
                 pass
             results.append(repr(list(it)))
         assert results[0] == results[1]
+
+
+def owner_class():
+    class Owner:
+        a, b = 1.0, 2.0
+
+    return Owner
+
+
+def owner_function():
+    def owner():
+        pass
+
+    owner.a, owner.b = 1.0, 2.0
+    return owner
+
+
+def owner_tensor():
+    owner = G.ones(1)
+    owner.a, owner.b = 1.0, 2.0
+    return owner
+
+
+@pytest.mark.parametrize("make", [owner_class, owner_function, owner_tensor])
+@pytest.mark.parametrize("name", ["b", "new"])
+def test_an_iterator_over_attributes_meets_what_the_region_stores(make, name):
+    def f(x, owner, items):
+        setattr(owner, name, 5.0)
+        try:
+            for key, value in items:
+                if key == "b":
+                    x = x * value
+        except RuntimeError as error:
+            return x * 7, str(error)
+        return x, None
+
+    def run(f):
+        owner = make()
+        found = f(G.ones(2), owner, iter(owner.__dict__.items()))
+        return found[0].tolist(), found[1]
+
+    assert run(G.compile(f, backend="eager")) == run(f)
