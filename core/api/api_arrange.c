@@ -583,7 +583,7 @@ RUN (repeat_interleave)
                                  "repeat_interleave(): repeats alone must be integers in one "
                                  "dimension"));
     a[1] = a[0];
-    v = gm_b_arange (b, 0, 1, META (v)->sizes[0], GM_I64);
+    v = gm_b_arange (b, 0, 1, META (v)->sizes[0], META (v)->dtype);
   } else if (IS_NONE (2)) {
     int64_t n = gm_meta_numel (META (v));
     v = gm_b_reshape (b, v, 1, &n);
