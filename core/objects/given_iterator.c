@@ -3,6 +3,7 @@
  */
 #include "core/objects/cpython.h"
 #include "core/objects/given_iterator.h"
+#include "core/objects/import.h"
 
 #include "core/objects/call_objects.h"
 #include "core/objects/python_host.h"
@@ -75,7 +76,7 @@ iterator_type (PyObject *o)
 static PyTypeObject *
 count_type (void)
 {
-  PyObject *module = PyImport_ImportModule ("itertools"),
+  PyObject *module = gm_import ("itertools"),
            *type = module ? PyObject_GetAttrString (module, "count") : NULL;
   PyErr_Clear ();
   Py_XDECREF (module);
