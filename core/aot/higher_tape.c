@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * higher_tape.c -- cond and its kin on the tape of the eager engine.
  *
- * Such a call is one node in a history that is unfolded (unfold_history.c).  Its backward builds
- * the gradient as stage j does, as a small graph, and evaluates that: with create_graph the calls
- * in it become nodes of the tape themselves, so derivatives of any order exist.
+ * A call of one of them is one node in a history that is unfolded (unfold_history.c).  Its backward
+ * builds the gradient as stage j does, as a small graph, and evaluates that: with create_graph the
+ * calls in it become nodes of the tape themselves, so derivatives of any order exist.
  */
 #include "core/aot/aot.h"
 

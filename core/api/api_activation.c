@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * api_activation.c -- the rarer activations, dropouts and normalisations of gramme.nn.functional.
  *
- * As in api_nn.c, branches are `where`, the operand of a branch that is not taken is kept finite,
+ * Branches are `where`, as in api_nn.c, the operand of a branch that is not taken is kept finite,
  * and 16-bit floats are rounded once.
  */
 #include "core/api/api_private.h"

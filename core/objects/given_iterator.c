@@ -109,6 +109,7 @@ row_of (const PyTypeObject *type)
       { &PyMap_Type, GM_GIVEN_OF_OTHERS, 0 },
       { &PyFilter_Type, GM_GIVEN_OF_OTHERS, 0 },
     };
+    G_STATIC_ASSERT (sizeof all <= sizeof rows);
     memcpy (rows, all, sizeof all);
     n = G_N_ELEMENTS (all);
   }

@@ -11,8 +11,8 @@
  * which share no element of the result and lay nothing out again.  As many images are taken at a
  * time as the caches hold.  Where a group has one or two channels there is no product worth the
  * name: a part then lays out its own channels, and works line by line.
- * What is chosen follows from the metas alone, so equal metas give equal bits.  f16 and bf16 are
- * cast to f32, and the result rounded once.
+ * The choice of a way follows from the metas alone, so equal metas give equal bits.  f16 and bf16
+ * are cast to f32, and the result rounded once.
  */
 #include "core/base/threads.h"
 #include "core/ops/infer.h"

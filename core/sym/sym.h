@@ -92,9 +92,6 @@ bool gm_sym_parse (GmSym *s, const char **text, int64_t *out, GError **error);
  * GM_ERROR_VALUE, which names the expression, on overflow or division by zero. */
 bool gm_sym_eval (const GmSym *s, int64_t size, const int64_t *symbols, int64_t *out,
                   GError **error);
-/* Computes a `kind` b of two numbers into *out, kind ADD .. MAX; false if that overflows or
- * divides by zero. */
-bool gm_sym_compute (GmSymKind kind, int64_t a, int64_t b, int64_t *out);
 /* Evaluates all rows: `values` and `known` have gm_sym_n_rows entries each; known[i] is true if
  * row i has a value. */
 void gm_sym_eval_known (const GmSym *s, const int64_t *symbols, int64_t *values, bool *known);

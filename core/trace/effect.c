@@ -138,7 +138,7 @@ typedef struct {
 
 /* Returns the object whose attribute e->args[1] the effect changes by another way than SETATTR or
  * DELATTR: by a call of object.__setattr__ or object.__delattr__, or as an item of its __dict__.
- * Such effects are never merged. NULL for other effects. */
+ * NULL for other effects. An effect of this sort is never merged. */
 static const GmTracker *
 changed_otherwise (const GmEffect *e)
 {

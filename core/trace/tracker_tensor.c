@@ -449,11 +449,19 @@ attributes_of (GmRecorder *r, const GmTracker *t)
   return gm_heap_load (&r->heap, t->id, SLOT_ATTRIBUTES);
 }
 
+/* Returns the dict of an existing tensor, borrowed; NULL: it has none yet. */
+static PyObject *
+dict_of (const GmTracker *t)
+{
+  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
+  return dict ? *dict : NULL;
+}
+
 bool
 gm_tensor_has_attributes (GmRecorder *r, const GmTracker *t)
 {
-  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-  return attributes_of (r, t) || (dict && *dict && PyDict_GET_SIZE (*dict) > 0);
+  PyObject *dict = dict_of (t);
+  return attributes_of (r, t) || (dict && PyDict_GET_SIZE (dict) > 0);
 }
 
 /* Returns the value of the attribute `name` in the tensor's own dict, which the region may not use
@@ -467,8 +475,7 @@ own_attribute (GmRecorder *r, const GmTracker *t, PyObject *name, bool guarded)
     return stored == &gm_tracker_null ? NULL : stored;
   if (!gm_attrs_claim (r, t))
     return &gm_tracker_poison;
-  PyObject **dict = t->real ? _PyObject_GetDictPtr (t->real) : NULL;
-  PyObject *value = dict && *dict ? PyDict_GetItemWithError (*dict, name) : NULL;
+  PyObject *dict = dict_of (t), *value = dict ? PyDict_GetItemWithError (dict, name) : NULL;
   if (value)
     return gm_wrap_present (r, value, gm_source_attr (r, t->source, name));
   PyErr_Clear ();
